@@ -1,0 +1,50 @@
+"""The one exception type a person can meet, and the few named cases that code tells apart."""
+
+
+class SlideseekError(Exception):
+    """Say what went wrong and what to do next.
+
+    `cause` names the thing, what was got and what is allowed; `fix` is the next step. The command line
+    catches this type once, prints both and exits with `exit_code`; anything else is a crash.
+    """
+
+    exit_code = 1
+
+    def __init__(self, cause: str, fix: str = "") -> None:
+        super().__init__(f"{cause}: {fix}" if fix else cause)
+        self.cause = cause
+        self.fix = fix
+
+
+class UsageError(SlideseekError):
+    """A wrong argument, option or configuration value: nothing was started."""
+
+    exit_code = 2
+
+
+class PluginError(UsageError):
+    """A plugin that cannot be loaded, is registered twice, or does not honour its interface."""
+
+
+class SlideError(SlideseekError):
+    """One slide that cannot be read or used; the run goes on without it."""
+
+
+class EmptyBagError(SlideseekError):
+    """A bag without patches was given to an encoder."""
+
+    def __init__(self, slide_id: str) -> None:
+        super().__init__(
+            f"slide {slide_id!r} has no patches to encode", "select patches first, or leave the slide out"
+        )
+
+
+class NotFittedError(SlideseekError):
+    """A trainable encoder was asked to encode or save before it was fitted or loaded."""
+
+    def __init__(self, encoder: str) -> None:
+        super().__init__(f"encoder {encoder!r} is not fitted", "call fit() or load() first")
+
+
+class DamagedError(SlideseekError):
+    """A stored payload is missing, or does not match the SHA-256 recorded for it."""

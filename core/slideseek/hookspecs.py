@@ -1,0 +1,45 @@
+"""The four hooks a plugin may implement, one a kind of component.
+
+A plugin is a module (or object) named by an entry point in the group `slideseek`::
+
+    from slideseek.hookspecs import Register, hookimpl
+
+    @hookimpl
+    def register_encoders(register: Register) -> None:
+        register("my-encoder", "my_package.encoder:MyEncoder", "one line that says what it does")
+
+The second argument is an import string, so that listing plugins imports none of them.
+"""
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+import pluggy
+
+PROJECT = "slideseek"
+
+hookspec = pluggy.HookspecMarker(PROJECT)
+hookimpl = pluggy.HookimplMarker(PROJECT)
+
+Register: TypeAlias = Callable[[str, str, str], None]
+"""`register(name, "package.module:Class", "one-line summary")`"""
+
+
+class Hooks:
+    """The hook specifications; each is called once with a `register` callable."""
+
+    @hookspec
+    def register_selectors(self, register: Register) -> None:
+        """Register classes that choose patches (`slideseek.interfaces.Selector`)."""
+
+    @hookspec
+    def register_featurizers(self, register: Register) -> None:
+        """Register classes that turn patches into features (`slideseek.interfaces.Featurizer`)."""
+
+    @hookspec
+    def register_encoders(self, register: Register) -> None:
+        """Register classes that turn a bag of features into a code (`slideseek.interfaces.Encoder`)."""
+
+    @hookspec
+    def register_indexes(self, register: Register) -> None:
+        """Register classes that find the nearest codes (`slideseek.interfaces.Index`)."""

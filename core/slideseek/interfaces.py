@@ -1,0 +1,159 @@
+"""The protocols a component implements. A capability is one of these protocols or it does not exist.
+
+Every component is a dataclass whose fields are its options; learnt state is
+`field(init=False, repr=False, compare=False)` with a trailing underscore. `slideseek.testing` checks that a
+component honours its protocol.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Protocol, runtime_checkable
+
+from slideseek.types import Bag, Code, CodeSpec, Float32, Hit, Mask, Patches, UInt8
+
+
+@runtime_checkable
+class Slide(Protocol):
+    """Pixels of one whole-slide image (or plain image) with a known physical resolution.
+
+    dimensions: (width, height) in level-0 pixels. mpp: µm per level-0 pixel.
+    """
+
+    @property
+    def id(self) -> str: ...
+
+    @property
+    def dimensions(self) -> tuple[int, int]: ...
+
+    @property
+    def mpp(self) -> float: ...
+
+    def read(self, xy: tuple[int, int], size: int, mpp: float) -> UInt8:
+        """Return RGB uint8 (size, size, 3) of the square whose top-left is `xy` (level-0 pixels), resampled to
+        exactly `mpp`. What lies outside the slide is white."""
+        ...
+
+    def thumbnail(self, side: int) -> UInt8:
+        """Return RGB uint8 (h, w, 3) of the whole slide, the longer side at most `side` pixels."""
+        ...
+
+    def __enter__(self) -> Slide: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+
+@runtime_checkable
+class Selector(Protocol):
+    """Choose the patches that stand for a slide."""
+
+    def select(self, slide: Slide) -> Patches:
+        """Return the chosen patches; none when the slide shows no tissue. Same slide, same options, same patches."""
+        ...
+
+
+@runtime_checkable
+class Featurizer(Protocol):
+    """Turn patch images into feature vectors."""
+
+    @property
+    def width(self) -> int:
+        """Length of one feature vector."""
+        ...
+
+    def featurize(self, images: UInt8) -> Float32:
+        """Turn RGB uint8 (n, side, side, 3) into float32 (n, width); row i depends on image i alone."""
+        ...
+
+
+@runtime_checkable
+class Encoder(Protocol):
+    """Turn the set of features of a slide into one code, whatever the order of the patches."""
+
+    def spec(self, width: int) -> CodeSpec:
+        """Say what codes of bags with `width` features look like, before any slide is opened."""
+        ...
+
+    def encode(self, bag: Bag) -> Code:
+        """Encode one bag; an empty bag raises `EmptyBagError`."""
+        ...
+
+
+@runtime_checkable
+class Trainable(Encoder, Protocol):
+    """An encoder that learns from bags before it can encode."""
+
+    def fit(self, bags: Sequence[Bag], labels: Sequence[str], groups: Sequence[str]) -> None:
+        """Learn from training slides.
+
+        bags: loaded one at a time when indexed, so do not hold them all. labels: one a bag, "" when unknown.
+        groups: the patient of each bag, so that a validation split can keep a patient on one side.
+        """
+        ...
+
+    def save(self, folder: Path) -> None:
+        """Write the learnt state into the existing empty `folder` (safetensors and JSON, never pickle)."""
+        ...
+
+    def load(self, folder: Path) -> None:
+        """Restore what `save` wrote; the encoder then encodes exactly as the saved one."""
+        ...
+
+
+@runtime_checkable
+class Index(Protocol):
+    """Find the nearest codes. An index never sees metadata: filters arrive as a mask over `ids`."""
+
+    def refuses(self, spec: CodeSpec) -> str:
+        """Return "" when codes of this spec fit, else the reason, in words."""
+        ...
+
+    @property
+    def ids(self) -> Sequence[str]:
+        """Slide ids held, in the order masks are given in."""
+        ...
+
+    def add(self, codes: Sequence[Code]) -> None:
+        """Add codes; a slide id that is already there is an error."""
+        ...
+
+    def remove(self, slide_ids: Sequence[str]) -> None:
+        """Remove slides; an id that is not there is an error and nothing is removed."""
+        ...
+
+    def search(self, code: Code, k: int, among: Mask | None = None) -> list[Hit]:
+        """Return at most k hits, nearest first, equal distances by slide id.
+
+        among: bool (len(ids),), only slides whose entry is true are candidates. Codes of another `space` than
+        the query's are never candidates.
+        """
+        ...
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes the stored codes take."""
+        ...
+
+    def save(self, folder: Path) -> None:
+        """Write the index into the existing empty `folder`."""
+        ...
+
+    def load(self, folder: Path) -> None:
+        """Restore what `save` wrote; may map files instead of reading them."""
+        ...
+
+
+@runtime_checkable
+class Fingerprinted(Protocol):
+    """A component whose output depends on more than its options."""
+
+    def fingerprint(self) -> str:
+        """Name what else decides the output: the SHA-256 of weights, the revision of an algorithm.
+
+        It enters the key under which results are kept: when it changes, they are computed again.
+        """
+        ...

@@ -1,0 +1,171 @@
+"""The values that flow from one stage to the next: frozen, slotted, without a reference to any component.
+
+Frames and units: `xy` is always the top-left corner in level-0 pixels, x to the right, y down; `mpp` is
+micrometres per pixel; `size` is a side in pixels *at* `mpp`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Float32: TypeAlias = NDArray[np.float32]
+Float64: TypeAlias = NDArray[np.float64]
+Int32: TypeAlias = NDArray[np.int32]
+Int64: TypeAlias = NDArray[np.int64]
+UInt8: TypeAlias = NDArray[np.uint8]
+Mask: TypeAlias = NDArray[np.bool_]
+
+CodeKind: TypeAlias = Literal["float", "bits", "sparse"]
+
+
+@dataclass(frozen=True, slots=True)
+class SlideRecord:
+    """One row of the manifest: what is known about a slide besides its pixels.
+
+    `mpp` is a resolution the user states (it overrides the file's own); `fields` are the free columns.
+    An empty string means unknown.
+    """
+
+    id: str
+    path: str
+    patient: str = ""
+    site: str = ""
+    label: str = ""
+    center: str = ""
+    mpp: float | None = None
+    fields: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+
+
+@dataclass(frozen=True, slots=True)
+class Patches:
+    """The selected patches of one slide, in the selector's order.
+
+    xy: int32 (n, 2), top-left in level-0 pixels. size: side in pixels at `mpp`. mpp: float64 (n,), the
+    resolution each patch is read at: one value repeated, unless a selector samples several magnifications.
+    """
+
+    slide_id: str
+    xy: Int32
+    size: int
+    mpp: Float64
+
+    def __post_init__(self) -> None:
+        if self.xy.dtype != np.int32 or self.xy.ndim != 2 or self.xy.shape[1] != 2:
+            raise ValueError(f"Patches.xy must be int32 (n, 2), not {self.xy.dtype} {self.xy.shape}")
+        if self.mpp.dtype != np.float64 or self.mpp.shape != (len(self.xy),):
+            raise ValueError(f"Patches.mpp must be float64 ({len(self.xy)},), not {self.mpp.dtype} {self.mpp.shape}")
+        if self.size < 1:
+            raise ValueError(f"Patches.size must be at least 1 pixel, not {self.size}")
+
+    @classmethod
+    def at(cls, slide_id: str, xy: NDArray[Any], size: int, mpp: float) -> Patches:
+        """Make patches that all share one resolution; `xy` is any (n, 2) array of whole numbers."""
+        corners = np.ascontiguousarray(xy, dtype=np.int32).reshape(-1, 2)
+        return cls(slide_id, corners, size, np.full(len(corners), mpp, dtype=np.float64))
+
+    def __len__(self) -> int:
+        return len(self.xy)
+
+
+@dataclass(frozen=True, slots=True)
+class Bag:
+    """The set of patch features of one slide. It carries no label, so no encoder can peek when it encodes.
+
+    features: float32 (n, width). xy: int32 (n, 2), top-left in level-0 pixels, row i belongs to feature i.
+    """
+
+    slide_id: str
+    features: Float32
+    xy: Int32
+    site: str = ""
+
+    def __post_init__(self) -> None:
+        if self.features.dtype != np.float32 or self.features.ndim != 2:
+            raise ValueError(f"Bag.features must be float32 (n, width), not {self.features.dtype} {self.features.shape}")
+        if self.xy.dtype != np.int32 or self.xy.shape != (len(self.features), 2):
+            raise ValueError(f"Bag.xy must be int32 ({len(self.features)}, 2), not {self.xy.dtype} {self.xy.shape}")
+
+    @property
+    def width(self) -> int:
+        """Length of one feature vector."""
+        return int(self.features.shape[1])
+
+    def __len__(self) -> int:
+        return len(self.features)
+
+
+@dataclass(frozen=True, slots=True)
+class CodeSpec:
+    """What an encoder promises about its codes, known before any slide is opened.
+
+    kind: `float` (float32 values), `bits` (packed in uint8), `sparse` (few non-zero floats).
+    width: values or bits in one row. many: several rows a slide (a set), else exactly one.
+    """
+
+    kind: CodeKind
+    width: int
+    many: bool = False
+
+    @property
+    def row_shape(self) -> tuple[int, np.dtype[Any]]:
+        """Columns and dtype of `Code.rows` for this spec."""
+        if self.kind == "bits":
+            return (self.width + 7) // 8, np.dtype(np.uint8)
+        return self.width, np.dtype(np.float32)
+
+    def __str__(self) -> str:
+        unit = {"bits": "bits", "float": "floats", "sparse": "sparse floats"}[self.kind]
+        return f"{'sets of ' if self.many else ''}{self.width} {unit}"
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """The compact code of one slide: n rows for a set method, one row for a single-vector method.
+
+    rows: uint8 (n, ceil(width / 8)) with bits packed most significant first and zero padding at the end, or
+    float32 (n, width). space: names the codes it may be compared with (the site of a conditioned code);
+    empty means every code of the engine.
+    """
+
+    slide_id: str
+    rows: UInt8 | Float32
+    space: str = ""
+
+    def __post_init__(self) -> None:
+        if self.rows.ndim != 2 or self.rows.dtype not in (np.dtype(np.uint8), np.dtype(np.float32)):
+            raise ValueError(f"Code.rows must be uint8 or float32 (n, columns), not {self.rows.dtype} {self.rows.shape}")
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the code itself."""
+        return int(self.rows.nbytes)
+
+    def mismatch(self, spec: CodeSpec) -> str:
+        """Return "" when the code honours `spec`, else what is wrong, in words."""
+        columns, dtype = spec.row_shape
+        if self.rows.dtype != dtype:
+            return f"rows are {self.rows.dtype}, the spec ({spec}) wants {dtype}"
+        if self.rows.shape[1] != columns:
+            return f"rows have {self.rows.shape[1]} columns, the spec ({spec}) wants {columns}"
+        if len(self.rows) == 0:
+            return "the code has no rows"
+        if not spec.many and len(self.rows) != 1:
+            return f"{len(self.rows)} rows, the spec ({spec}) wants exactly one"
+        return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """One answer of a search. Smaller distance is more similar; equal distances are ordered by slide id."""
+
+    slide_id: str
+    distance: float

@@ -1,0 +1,1 @@
+"""The components bundled with slideseek, registered like any third-party plugin."""

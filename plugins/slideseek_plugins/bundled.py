@@ -1,0 +1,34 @@
+"""Register the bundled components: names, import strings and summaries; nothing heavy is imported here."""
+
+from slideseek.hookspecs import Register, hookimpl
+
+
+@hookimpl
+def register_selectors(register: Register) -> None:
+    here = "slideseek_plugins.selectors"
+    register("mosaic", f"{here}.mosaic:Mosaic", "Yottixel's mosaic: colour clusters, then spatial clusters")
+    register("grid", f"{here}.grid:Grid", "every tissue patch of a regular grid")
+    register("random", f"{here}.random:Random", "a random sample of the tissue patches")
+
+
+@hookimpl
+def register_featurizers(register: Register) -> None:
+    here = "slideseek_plugins.featurizers"
+    lite = f"{here}.efficientnet_lite"
+    register("efficientnet-lite2", f"{lite}:EfficientNetLite2", "ImageNet EfficientNet-Lite2, 1280 features, offline")
+    register("efficientnet-lite0", f"{lite}:EfficientNetLite0", "ImageNet EfficientNet-Lite0, the small one")
+    register("colour-texture", f"{here}.colour_texture:ColourTexture", "hand-made colour and texture descriptors")
+
+
+@hookimpl
+def register_encoders(register: Register) -> None:
+    here = "slideseek_plugins.encoders"
+    register("yottixel", f"{here}.yottixel:Yottixel", "one barcode a patch: the sign of successive differences")
+    register("mean", f"{here}.mean:Mean", "mean of the patch features")
+
+
+@hookimpl
+def register_indexes(register: Register) -> None:
+    here = "slideseek_plugins.indexes"
+    register("hamming", f"{here}.hamming:Hamming", "exact Hamming; median of minima between sets of barcodes")
+    register("cosine", f"{here}.cosine:Cosine", "exact cosine distance between float codes")
