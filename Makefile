@@ -1,0 +1,30 @@
+# Two commands do all set-up on a fresh machine: `make demo` and `make test`.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+
+.PHONY: demo test lint types check clean
+
+demo: $(VENV)/.installed
+	$(BIN)/slideseek demo --dir demo
+
+test: $(VENV)/.installed
+	$(BIN)/pytest -n 2 --dist worksteal
+
+lint: $(VENV)/.installed
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/.installed
+	$(BIN)/mypy
+
+check: lint types test
+
+# constraints.txt keeps every later install from replacing torch.
+$(VENV)/.installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[all,dev]'
+	touch $@
+
+clean:
+	rm -rf $(VENV) demo dist build

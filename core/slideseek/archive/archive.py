@@ -1,0 +1,105 @@
+"""An archive: a folder with a configuration, a catalogue, features, models and derived indexes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+
+from filelock import FileLock, Timeout
+
+from slideseek.archive.catalog import Catalog
+from slideseek.archive.files import clear_temporary, write_text
+from slideseek.archive.payloads import load_bag
+from slideseek.config import CONFIG_NAME, DEFAULT_CONFIG, Config, parse_config, read_config
+from slideseek.errors import DamagedError, SlideseekError, UsageError
+from slideseek.types import Bag, SlideRecord
+
+CATALOG_NAME = "catalog.sqlite"
+LOCK_NAME = ".lock"
+
+
+class Archive:
+    """Open an archive folder; close it, or use it as a context manager."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root.resolve()
+        if not (self.root / CONFIG_NAME).is_file():
+            raise UsageError(f"{root} is not an archive (no {CONFIG_NAME})", f"run 'slideseek init {root}'")
+        self.catalog = Catalog(self.root / CATALOG_NAME)
+
+    @classmethod
+    def create(cls, root: Path, config: str = DEFAULT_CONFIG) -> Archive:
+        """Make an archive in a new or empty folder; an archive that is there already is an error."""
+        if (root / CONFIG_NAME).exists() or (root / CATALOG_NAME).exists():
+            raise UsageError(f"{root} is an archive already", f"edit {root / CONFIG_NAME}, or choose another folder")
+        parse_config(config)
+        try:
+            root.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UsageError(f"cannot make the folder {root}: {error.strerror}") from error
+        Catalog(root / CATALOG_NAME, create=True).close()
+        write_text(root / CONFIG_NAME, config)  # last: its presence is what makes the folder an archive
+        return cls(root)
+
+    @classmethod
+    def locate(cls, start: Path) -> Archive:
+        """Open the archive at `start` or in the nearest folder above it."""
+        for folder in (start.resolve(), *start.resolve().parents):
+            if (folder / CONFIG_NAME).is_file():
+                return cls(folder)
+        raise UsageError(
+            f"no archive here ({start} and the folders above it have no {CONFIG_NAME})",
+            "pass -a ARCHIVE, or make one with 'slideseek init DIR'",
+        )
+
+    @property
+    def config(self) -> Config:
+        """The configuration as it is on disk now."""
+        return read_config(self.root / CONFIG_NAME)
+
+    def slide_path(self, record: SlideRecord) -> Path:
+        """Return where a slide's pixels lie; slides inside the archive's folder move with it."""
+        return self.root / record.path
+
+    def portable_path(self, path: Path) -> str:
+        """Return the path to keep for a slide: relative below the archive's folder, else absolute."""
+        full = Path(os.path.abspath(path))  # noqa: PTH100 - not resolved: a link the user made is the user's name for it
+        return str(full.relative_to(self.root)) if full.is_relative_to(self.root) else str(full)
+
+    def bag(self, key: str, record: SlideRecord) -> Bag:
+        """Read the features stored under a key as the bag of one slide."""
+        payload = self.catalog.payload(key)
+        if payload is None:
+            raise DamagedError(f"the features of slide {record.id!r} are missing", "run 'slideseek build'")
+        return load_bag(self.root, payload, record.id, record.site)
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Hold the archive's write lock; a second writer gets an error that says so, at once."""
+        lock = FileLock(self.root / LOCK_NAME)
+        try:
+            lock.acquire(timeout=0)
+        except Timeout as error:
+            raise SlideseekError(
+                f"another slideseek is writing to {self.root}", "wait until it is done, then run this again"
+            ) from error
+        try:
+            clear_temporary(self.root)
+            yield
+        finally:
+            lock.release()
+
+    def close(self) -> None:
+        """Close the catalogue."""
+        self.catalog.close()
+
+    def __enter__(self) -> Archive:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

@@ -1,0 +1,256 @@
+"""The catalogue: the store of record of an archive. What is committed here is true; all else is derived."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+from slideseek.archive.schema import connect
+from slideseek.archive.slide_table import SlideTable
+
+Stage: TypeAlias = Literal["select", "featurize", "encode"]
+Status: TypeAlias = Literal["done", "empty", "failed"]
+
+
+def now() -> str:
+    """Return the present time as ISO 8601 in UTC, to the second."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+@dataclass(frozen=True, slots=True)
+class StageRecord:
+    """The truth about one slide at one stage under one set of settings.
+
+    key: content-and-settings key of the result. items: patches, features or code rows. seconds: wall time of
+    the last attempt. unreadable: regions that could not be decoded. filled: pixels filled with background.
+    """
+
+    slide_id: str
+    stage: Stage
+    settings: str
+    key: str
+    status: Status
+    cause: str = ""
+    fix: str = ""
+    notes: tuple[str, ...] = ()
+    attempts: int = 1
+    seconds: float = 0.0
+    items: int = 0
+    bytes: int = 0
+    unreadable: int = 0
+    filled: int = 0
+    updated: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Payload:
+    """One stored result: bytes in the catalogue, or a file below the archive's folder."""
+
+    key: str
+    kind: Literal["patches", "features", "code"]
+    meta: Mapping[str, Any]
+    sha256: str
+    data: bytes | None = None
+    file: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRow:
+    """A fitted encoder: where it is and the SHA-256 of each of its files."""
+
+    settings: str
+    key: str
+    folder: str
+    files: Mapping[str, str]
+    slides: int
+    seconds: float
+    created: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class IndexRow:
+    """A saved index and the generation of the codes it was derived from."""
+
+    engine: str
+    settings: str
+    codes: str
+    generation: int
+    folder: str
+    slides: int
+    bytes: int
+    created: str = ""
+
+
+class Catalog:
+    """Read and write one catalogue. Writes happen inside `transaction()`; a commit is on disk when it returns."""
+
+    def __init__(self, path: Path, create: bool = False) -> None:
+        self.path = path
+        self._db = connect(path, create)
+        self.slides = SlideTable(self._db)
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._db.close()
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Make what happens in the block one commit, or nothing."""
+        self._db.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+        except BaseException:
+            self._db.execute("ROLLBACK")
+            raise
+        self._db.execute("COMMIT")
+
+    # Stages
+
+    def stage(self, slide_id: str, stage: Stage, settings: str) -> StageRecord | None:
+        """Return the record of one slide at one stage, if there is one."""
+        row = self._db.execute(
+            "SELECT * FROM stages WHERE slide_id = ? AND stage = ? AND settings = ?", (slide_id, stage, settings)
+        ).fetchone()
+        return _stage(row) if row else None
+
+    def stages(self, stage: Stage | None = None, settings: str | None = None) -> list[StageRecord]:
+        """Return stage records in slide order, all or those of one stage and settings."""
+        query = "SELECT * FROM stages WHERE (?1 IS NULL OR stage = ?1) AND (?2 IS NULL OR settings = ?2)"
+        return [_stage(row) for row in self._db.execute(f"{query} ORDER BY slide_id, stage", (stage, settings))]
+
+    def put_stage(self, record: StageRecord) -> None:
+        """Insert or replace a record; attempts are counted on from the one before it."""
+        before = self.stage(record.slide_id, record.stage, record.settings)
+        attempts = before.attempts + 1 if before else 1
+        self._db.execute(
+            "INSERT INTO stages VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT DO UPDATE SET key = excluded.key,"
+            " status = excluded.status, cause = excluded.cause, fix = excluded.fix, notes = excluded.notes,"
+            " attempts = excluded.attempts, seconds = excluded.seconds, items = excluded.items,"
+            " bytes = excluded.bytes, unreadable = excluded.unreadable, filled = excluded.filled,"
+            " updated = excluded.updated",
+            (
+                *(record.slide_id, record.stage, record.settings, record.key, record.status, record.cause),
+                *(record.fix, json.dumps(record.notes), attempts, record.seconds, record.items, record.bytes),
+                *(record.unreadable, record.filled, now()),
+            ),
+        )
+
+    def forget_stages(self, slide_id: str, stages: Iterable[Stage]) -> None:
+        """Drop what was computed from something that changed; the payloads stay under their keys."""
+        self._db.executemany(
+            "DELETE FROM stages WHERE slide_id = ? AND stage = ?", [(slide_id, stage) for stage in stages]
+        )
+
+    # Payloads
+
+    def payload(self, key: str) -> Payload | None:
+        """Return what is stored under a key, if anything."""
+        row = self._db.execute("SELECT * FROM payloads WHERE key = ?", (key,)).fetchone()
+        return _payload(row) if row else None
+
+    def has_payload(self, key: str) -> bool:
+        """Say whether something is stored under a key, without reading it."""
+        return self._db.execute("SELECT 1 FROM payloads WHERE key = ?", (key,)).fetchone() is not None
+
+    def put_payload(self, payload: Payload) -> None:
+        """Store a result; a file that another key pointed to has been overwritten and now belongs to this one."""
+        if payload.file is not None:
+            self._db.execute("DELETE FROM payloads WHERE file = ?", (payload.file,))
+        self._db.execute(
+            "INSERT OR REPLACE INTO payloads VALUES (?,?,?,?,?,?)",
+            (payload.key, payload.kind, json.dumps(payload.meta), payload.data, payload.file, payload.sha256),
+        )
+
+    def drop_payload(self, key: str) -> None:
+        """Forget a payload found to be damaged, so that it is computed again."""
+        self._db.execute("DELETE FROM payloads WHERE key = ?", (key,))
+
+    def codes(self, settings: str) -> Iterator[tuple[str, Payload]]:
+        """Yield (slide id, payload) of every code made under `settings`, in slide order."""
+        rows = self._db.execute(
+            "SELECT stages.slide_id, payloads.* FROM stages JOIN payloads ON payloads.key = stages.key"
+            " WHERE stages.stage = 'encode' AND stages.settings = ? AND stages.status = 'done'"
+            " ORDER BY stages.slide_id",
+            (settings,),
+        )
+        for row in rows:
+            yield row["slide_id"], _payload(row)
+
+    def generation(self, settings: str) -> int:
+        """Return a number that grows whenever the codes made under `settings` change."""
+        row = self._db.execute("SELECT value FROM generations WHERE settings = ?", (settings,)).fetchone()
+        return int(row[0]) if row else 0
+
+    # Models and indexes
+
+    def model(self, settings: str) -> ModelRow | None:
+        """Return the current model of an encoder's settings, if it was fitted."""
+        row = self._db.execute("SELECT * FROM models WHERE settings = ?", (settings,)).fetchone()
+        return ModelRow(**{**dict(row), "files": json.loads(row["files"])}) if row else None
+
+    def put_model(self, model: ModelRow) -> None:
+        """Make `model` the current one of its settings."""
+        self._db.execute(
+            "INSERT OR REPLACE INTO models VALUES (?,?,?,?,?,?,?)",
+            (
+                *(model.settings, model.key, model.folder, json.dumps(dict(model.files))),
+                *(model.slides, model.seconds, now()),
+            ),
+        )
+
+    def index(self, engine: str) -> IndexRow | None:
+        """Return the saved index of an engine, if there is one."""
+        row = self._db.execute("SELECT * FROM indexes WHERE engine = ?", (engine,)).fetchone()
+        return IndexRow(**dict(row)) if row else None
+
+    def put_index(self, index: IndexRow) -> None:
+        """Make `index` the one an engine searches."""
+        self._db.execute(
+            "INSERT OR REPLACE INTO indexes VALUES (?,?,?,?,?,?,?,?)",
+            (
+                *(index.engine, index.settings, index.codes, index.generation),
+                *(index.folder, index.slides, index.bytes, now()),
+            ),
+        )
+
+    # Runs
+
+    def start_run(self, command: str, config: str, versions: Mapping[str, str]) -> int:
+        """Record that a run began; return its number."""
+        with self.transaction():
+            cursor = self._db.execute(
+                "INSERT INTO runs (command, started, config, versions) VALUES (?,?,?,?)",
+                (command, now(), config, json.dumps(dict(versions))),
+            )
+        return int(cursor.lastrowid or 0)
+
+    def finish_run(self, run: int, outcome: str, counts: Mapping[str, Any]) -> None:
+        """Record how a run ended."""
+        with self.transaction():
+            self._db.execute(
+                "UPDATE runs SET finished = ?, outcome = ?, counts = ? WHERE id = ?",
+                (now(), outcome, json.dumps(dict(counts)), run),
+            )
+
+    def runs(self) -> list[dict[str, Any]]:
+        """Return the runs, oldest first, as plain data."""
+        return [
+            {**dict(row), "counts": json.loads(row["counts"] or "{}"), "versions": json.loads(row["versions"])}
+            for row in self._db.execute("SELECT * FROM runs ORDER BY id")
+        ]
+
+
+def _stage(row: sqlite3.Row) -> StageRecord:
+    return StageRecord(**{**dict(row), "notes": tuple(json.loads(row["notes"]))})
+
+
+def _payload(row: sqlite3.Row) -> Payload:
+    return Payload(
+        row["key"], row["kind"], json.loads(row["meta"]), sha256=row["sha256"], data=row["data"], file=row["file"]
+    )

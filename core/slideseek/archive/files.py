@@ -1,0 +1,97 @@
+"""Write files so that a reader sees the old content or the new, never a part; check them when read."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import quote
+
+TEMPORARY_MARK = ".tmp-"
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Yield a temporary path beside `path`; when the block ends well, sync it and rename it to `path`.
+
+    On an error the temporary file is removed and `path` is untouched. A temporary file left by a killed
+    process is ignored by every reader and cleared by `clear_temporary`.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name[:100]}{TEMPORARY_MARK}{os.getpid()}-{secrets.token_hex(4)}")
+    try:
+        yield temporary
+        with temporary.open("rb") as stream:
+            os.fsync(stream.fileno())
+        temporary.replace(path)
+        _sync_folder(path.parent)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def replacing_folder(path: Path) -> Iterator[Path]:
+    """Yield a temporary empty folder; when the block ends well, sync its files and rename it to `path`.
+
+    `path` must not exist: folders are named by what they hold, so one that is there already is left by an
+    earlier, uncommitted attempt and is removed first.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name[:100]}{TEMPORARY_MARK}{os.getpid()}-{secrets.token_hex(4)}")
+    temporary.mkdir()
+    try:
+        yield temporary
+        for file in sorted(temporary.rglob("*")):
+            if file.is_file():
+                with file.open("rb") as stream:
+                    os.fsync(stream.fileno())
+        if path.exists():
+            shutil.rmtree(path)
+        temporary.rename(path)
+        _sync_folder(path.parent)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Replace a small text file in one step."""
+    with replacing(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+def sha256_file(path: Path) -> str:
+    """Return the SHA-256 (hex) of a file's content."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def safe_name(slide_id: str) -> str:
+    """Return a file name for a slide id: readable, valid everywhere, and different for different ids."""
+    plain = quote(slide_id, safe=" !#$&'()+,;=@[]^_`{}~-.")
+    reserved = plain.startswith(".") or plain.endswith((" ", "."))
+    if reserved or len(plain) > 180:
+        return f"{plain[:150].strip(' .')}~{hashlib.sha256(slide_id.encode()).hexdigest()[:16]}"
+    return plain
+
+
+def clear_temporary(folder: Path) -> int:
+    """Remove what killed processes left half-written below `folder`; return how many there were."""
+    left = [p for p in folder.rglob(f".*{TEMPORARY_MARK}*") if p.exists()]
+    for path in left:
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
+    return len(left)
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,195 @@
+"""Read a manifest: a CSV that says which slide belongs to which patient, site, diagnosis and centre."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from slideseek.errors import UsageError
+from slideseek.plugins import nearest
+
+# Role of a column and the headings it is known by, the preferred first. A second column of the same role stays
+# a free field.
+ALIASES: dict[str, tuple[str, ...]] = {
+    "id": ("slide_id", "slide", "wsi", "filename"),
+    "path": ("path", "file", "file_path", "filepath", "filename"),
+    "patient": ("case_id", "patient", "patient_id"),
+    "site": ("primary_site", "site"),
+    "label": ("diagnosis", "subtype", "label", "project_id"),
+    "center": ("center", "centre", "tss", "source_site"),
+    "mpp": ("mpp",),
+}
+MAX_BYTES = 256 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestRow:
+    """One usable row. `path` is empty when the manifest names no file."""
+
+    line: int
+    id: str
+    path: str
+    patient: str
+    site: str
+    label: str
+    center: str
+    mpp: float | None
+    fields: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something that keeps a slide out: what it is about, the cause and the fix."""
+
+    subject: str
+    cause: str
+    fix: str
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What a manifest says: usable rows, rows that cannot be used, and things worth saying aloud."""
+
+    rows: Sequence[ManifestRow]
+    problems: Sequence[Problem]
+    notes: Sequence[str]
+
+
+def read_manifest(path: Path, allow_missing_patient: bool = False) -> Manifest:
+    """Read a manifest; bad rows become problems and the good ones are kept.
+
+    A row without a patient could put one patient on both sides of a comparison, so it is a problem unless
+    `allow_missing_patient` makes each such slide a patient of its own. A slide named by two different rows is a
+    problem; two identical rows are a note.
+    """
+    header, lines = _read(path)
+    columns, notes = _columns(header, path)
+    rows: dict[str, ManifestRow] = {}
+    conflicting: dict[str, list[int]] = {}
+    problems: list[Problem] = []
+    for line, cells in lines:
+        if not any(cell.strip() for cell in cells):
+            continue
+        values = dict(zip(header, (c.strip() for c in cells)))
+        if len(cells) > len(header):
+            problems.append(
+                Problem(f"{path.name} line {line}", f"{len(cells)} cells, {len(header)} columns", "quote the commas")
+            )
+            continue
+        row = _row(line, values, columns)
+        if problem := _problem(row, values, columns, path, allow_missing_patient):
+            problems.append(problem)
+        elif row.id in rows and not _same(rows[row.id], row):
+            conflicting.setdefault(row.id, [rows[row.id].line]).append(line)
+        elif row.id in rows:
+            notes.append(f"{path.name} line {line}: slide {row.id!r} again, same as line {rows[row.id].line}; ignored")
+        else:
+            rows[row.id] = row
+    for slide_id, where in conflicting.items():
+        del rows[slide_id]
+        problems.append(
+            Problem(
+                slide_id,
+                f"duplicate slide in {path.name}: lines {', '.join(map(str, where))} say different things",
+                "keep one of the rows",
+            )
+        )
+    return Manifest(list(rows.values()), problems, notes)
+
+
+def _read(path: Path) -> tuple[list[str], list[tuple[int, list[str]]]]:
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            raise UsageError(f"{path} is larger than {MAX_BYTES >> 20} MiB", "a manifest is a CSV with a row a slide")
+        text = path.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise UsageError(f"cannot read the manifest {path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"the manifest {path} is not UTF-8 text (byte {error.start})", "save it as UTF-8") from error
+    first = text.partition("\n")[0]
+    delimiter = max((",", ";", "\t"), key=first.count)
+    reader = csv.reader(io.StringIO(text), delimiter=delimiter)
+    try:
+        header = [cell.strip() for cell in next(reader, [])]
+        lines = [(reader.line_num, cells) for cells in reader]
+    except csv.Error as error:
+        raise UsageError(f"the manifest {path} is not a CSV: {error} (line {reader.line_num})") from error
+    if not header:
+        raise UsageError(f"the manifest {path} is empty", "its first line names the columns")
+    return header, lines
+
+
+def _columns(header: list[str], path: Path) -> tuple[dict[str, str], list[str]]:
+    """Map each role to the heading that fills it, and say what is kept as a free field."""
+    plain = {h.lower().replace(" ", "_").replace("-", "_"): h for h in header}
+    if len(plain) != len(header):
+        twice = sorted({h for h in header if header.count(h) > 1}) or header
+        raise UsageError(f"{path.name}: column {twice[0]!r} appears twice", "name each column once")
+    columns: dict[str, str] = {}
+    for role, names in ALIASES.items():
+        for name in names:
+            if name in plain and plain[name] not in columns.values():
+                columns[role] = plain[name]
+                break
+    if "id" not in columns:
+        raise UsageError(
+            f"{path.name} has no column that names the slide (found: {', '.join(header)})",
+            f"name one of {', '.join(ALIASES['id'])}",
+        )
+    notes = []
+    every_alias = {name for names in ALIASES.values() for name in names}
+    for name, heading in plain.items():
+        if heading not in columns.values():
+            near = nearest(name, every_alias)
+            hint = f"; did you mean {near!r}?" if near and near != name else ""
+            notes.append(f"{path.name}: column {heading!r} has no known meaning and is kept as a free field{hint}")
+    if "patient" not in columns:
+        notes.append(f"{path.name}: no patient column, so every slide counts as a patient of its own")
+    return columns, notes
+
+
+def _row(line: int, values: Mapping[str, str], columns: Mapping[str, str]) -> ManifestRow:
+    def cell(role: str) -> str:
+        return values.get(columns.get(role, ""), "")
+
+    slide_id, path = cell("id"), cell("path")
+    if columns["id"].lower() == "filename":  # the file's name is all there is: the id is its stem
+        path, slide_id = slide_id, Path(slide_id).stem
+    mpp = _number(cell("mpp"))
+    free = {h: v for h, v in values.items() if h not in columns.values()}
+    return ManifestRow(line, slide_id, path, cell("patient"), cell("site"), cell("label"), cell("center"), mpp, free)
+
+
+def _problem(
+    row: ManifestRow, values: Mapping[str, str], columns: Mapping[str, str], path: Path, allow_missing_patient: bool
+) -> Problem | None:
+    where = f"{path.name} line {row.line}"
+    if not row.id:
+        return Problem(where, f"no slide named in column {columns['id']!r}", "fill it in")
+    if "patient" in columns and not row.patient and not allow_missing_patient:
+        return Problem(
+            row.id,
+            f"missing patient in {where}, column {columns['patient']!r}",
+            "fill it in, or pass --allow-missing-patient to count the slide as a patient of its own",
+        )
+    stated = values.get(columns.get("mpp", ""), "")
+    if stated and (row.mpp is None or not 0 < row.mpp < float("inf")):
+        return Problem(row.id, f"mpp is {stated!r} in {where}", "give µm per pixel as a number, such as 0.5")
+    return None
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text) if text else None
+    except ValueError:
+        return None
+
+
+def _same(one: ManifestRow, other: ManifestRow) -> bool:
+    return all(
+        getattr(one, name) == getattr(other, name)
+        for name in ("path", "patient", "site", "label", "center", "mpp", "fields")
+    )

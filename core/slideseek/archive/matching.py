@@ -1,0 +1,80 @@
+"""Match the rows of a manifest to slide files, and give slides without a manifest an id of their own."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from slideseek.archive.manifest import Manifest, ManifestRow, Problem
+
+
+def match_rows(
+    manifest: Manifest, folder: Path, files: Sequence[Path]
+) -> tuple[list[tuple[ManifestRow, Path]], list[Problem], list[Path]]:
+    """Find the file of each row; return the matches, the rows without one, and the files no row names.
+
+    A path in the manifest is taken relative to the manifest's own folder, or else as the tail of the path of a
+    given file. Without a path, a file matches by its whole name, its stem, or what stands before the first dot
+    (file names may carry a suffix such as a UUID).
+    """
+    by_name: dict[str, list[Path]] = defaultdict(list)
+    for file in files:
+        for name in {file.name, file.stem, file.name.partition(".")[0]}:
+            by_name[name].append(file)
+    matches: list[tuple[ManifestRow, Path]] = []
+    problems: list[Problem] = []
+    for row in manifest.rows:
+        found = _candidates(row, folder, by_name)
+        if len(found) == 1:
+            matches.append((row, found[0]))
+        elif found:
+            listed = ", ".join(str(f) for f in found[:3])
+            problems.append(
+                Problem(row.id, f"{len(found)} files match ({listed})", "name the file in a column 'path'")
+            )
+        else:
+            what = row.path or row.id
+            problems.append(
+                Problem(row.id, f"no file found for {what!r}", "check the name, or pass the folder that holds it")
+            )
+    named = {path for _, path in matches}
+    return matches, problems, [file for file in files if file not in named]
+
+
+def stem_ids(files: Iterable[tuple[Path, str]], taken: Iterable[str]) -> dict[Path, str]:
+    """Give files an id without a manifest: the stem, and where stems meet, the stem and a piece of the content's name.
+
+    files: (path, fingerprint) pairs. The piece comes from the content, so the id does not depend on the folder.
+    """
+    pairs = list(files)
+    used = set(taken)
+    count: dict[str, int] = defaultdict(int)
+    for path, _ in pairs:
+        count[path.stem] += 1
+    ids: dict[Path, str] = {}
+    for path, fingerprint in pairs:
+        plain = path.stem
+        if plain in used or count[plain] > 1:
+            plain = f"{plain}~{fingerprint[-8:]}"
+        name, number = plain, 2
+        while name in used:  # empty files have one content and may share a stem too
+            name, number = f"{plain}-{number}", number + 1
+        used.add(name)
+        ids[path] = name
+    return ids
+
+
+def _candidates(row: ManifestRow, folder: Path, by_name: dict[str, list[Path]]) -> list[Path]:
+    if row.path:
+        wanted = Path(row.path)
+        direct = folder / wanted
+        if direct.is_file():
+            return [direct]
+        tail = [f for f in by_name.get(wanted.name, []) if f.parts[-len(wanted.parts) :] == wanted.parts]
+        return tail
+    for name in (row.id, Path(row.id).name):
+        exact = [f for f in by_name.get(name, []) if name in (f.name, f.stem)]
+        if exact or by_name.get(name):
+            return exact or by_name[name]
+    return []

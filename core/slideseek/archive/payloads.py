@@ -1,0 +1,98 @@
+"""Turn patches, bags and codes into stored payloads and back; the SHA-256 is checked at every read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slideseek.archive.catalog import Payload
+from slideseek.archive.features import read_features, write_features
+from slideseek.archive.files import safe_name, sha256_file
+from slideseek.errors import DamagedError
+from slideseek.keys import digest_bytes
+from slideseek.types import Bag, Code, CodeSpec, Patches
+
+
+def pack_patches(key: str, patches: Patches, slide_mpp: float) -> Payload:
+    """Store patches in the catalogue: xy as little-endian int32, then mpp as float64."""
+    xy, mpp = patches.xy.astype("<i4"), patches.mpp.astype("<f8")
+    data = xy.tobytes() + mpp.tobytes()
+    meta = {"n": len(patches), "size": patches.size, "slide_mpp": slide_mpp}
+    return Payload(key, "patches", meta, digest_bytes(data), data=data)
+
+
+def unpack_patches(payload: Payload, slide_id: str) -> Patches:
+    """Read patches back."""
+    data, n = _data(payload), int(payload.meta["n"])
+    if len(data) != n * 16:
+        raise _damaged(payload)
+    xy = np.frombuffer(data, "<i4", count=2 * n).reshape(n, 2).astype(np.int32)
+    mpp = np.frombuffer(data, "<f8", offset=8 * n).astype(np.float64)
+    return Patches(slide_id, xy, int(payload.meta["size"]), mpp)
+
+
+def store_features(root: Path, folder: str, key: str, bag: Bag, patches: Patches, slide_mpp: float) -> Payload:
+    """Write a bag to `root`/`folder`/<slide>.h5 and return the payload that points to it."""
+    file = f"{folder}/{safe_name(bag.slide_id)}.h5"
+    write_features(root / file, bag.features, patches, slide_mpp, key)
+    meta = {"n": len(bag), "width": bag.width}
+    return Payload(key, "features", meta, sha256_file(root / file), file=file)
+
+
+def load_bag(root: Path, payload: Payload, slide_id: str, site: str) -> Bag:
+    """Read a bag back from its feature file."""
+    path = root / (payload.file or "")
+    if not path.is_file():
+        raise DamagedError(f"{path} is missing", "run 'slideseek build' to compute it again")
+    if sha256_file(path) != payload.sha256:
+        raise _damaged(payload)
+    features, xy = read_features(path)
+    return Bag(slide_id, features, xy, site)
+
+
+def pack_code(key: str, code: Code, spec: CodeSpec) -> Payload:
+    """Store a code in the catalogue; sparse codes as (column, value) pairs of what is not zero."""
+    meta: dict[str, Any] = {"kind": spec.kind, "width": spec.width, "rows": len(code), "space": code.space}
+    if spec.kind == "sparse":
+        row, column = np.nonzero(code.rows)
+        meta["nonzero"] = len(row)
+        parts: list[NDArray[Any]] = [row.astype("<i4"), column.astype("<i4"), code.rows[row, column].astype("<f4")]
+    else:
+        parts = [code.rows.astype("<f4") if spec.kind == "float" else code.rows]
+    data = b"".join(part.tobytes() for part in parts)
+    return Payload(key, "code", meta, digest_bytes(data), data=data)
+
+
+def unpack_code(payload: Payload, slide_id: str) -> Code:
+    """Read a code back."""
+    data, meta = _data(payload), payload.meta
+    spec, n = CodeSpec(meta["kind"], int(meta["width"]), many=True), int(meta["rows"])
+    columns, dtype = spec.row_shape
+    if spec.kind == "sparse":
+        count = int(meta["nonzero"])
+        if len(data) != 12 * count:
+            raise _damaged(payload)
+        row, column = np.frombuffer(data, "<i4", count=2 * count).reshape(2, count)
+        rows = np.zeros((n, columns), np.float32)
+        rows[row, column] = np.frombuffer(data, "<f4", offset=8 * count)
+        return Code(slide_id, rows, meta["space"])
+    if len(data) != n * columns * dtype.itemsize:
+        raise _damaged(payload)
+    stored = np.frombuffer(data, dtype.newbyteorder("<")).reshape(n, columns)
+    return Code(slide_id, stored.astype(dtype, copy=False), meta["space"])
+
+
+def _data(payload: Payload) -> bytes:
+    if payload.data is None or digest_bytes(payload.data) != payload.sha256:
+        raise _damaged(payload)
+    return payload.data
+
+
+def _damaged(payload: Payload) -> DamagedError:
+    where = payload.file or f"{payload.kind} {payload.key[:16]} in the catalogue"
+    return DamagedError(
+        f"{where} does not match its SHA-256", "run 'slideseek build' to compute it again; check the disk"
+    )

@@ -1,0 +1,128 @@
+"""The tables of the catalogue, and how an older catalogue is brought up to date."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+from slideseek.errors import SlideseekError
+
+VERSION = 1
+
+# The generation of a set of codes is counted by triggers, so that no code path can change what an index is
+# derived from without the index being seen as out of date.
+_TABLES = """
+CREATE TABLE slides (
+    id TEXT PRIMARY KEY,
+    path TEXT NOT NULL,
+    fingerprint TEXT NOT NULL,
+    bytes INTEGER NOT NULL,
+    mtime_ns INTEGER NOT NULL,
+    patient TEXT NOT NULL,
+    site TEXT NOT NULL,
+    label TEXT NOT NULL,
+    center TEXT NOT NULL,
+    mpp REAL,
+    fields TEXT NOT NULL,
+    added TEXT NOT NULL
+) STRICT;
+CREATE INDEX slides_by_fingerprint ON slides (fingerprint);
+
+CREATE TABLE stages (
+    slide_id TEXT NOT NULL REFERENCES slides (id) ON DELETE CASCADE ON UPDATE CASCADE,
+    stage TEXT NOT NULL,
+    settings TEXT NOT NULL,
+    key TEXT NOT NULL,
+    status TEXT NOT NULL CHECK (status IN ('done', 'empty', 'failed')),
+    cause TEXT NOT NULL,
+    fix TEXT NOT NULL,
+    notes TEXT NOT NULL,
+    attempts INTEGER NOT NULL,
+    seconds REAL NOT NULL,
+    items INTEGER NOT NULL,
+    bytes INTEGER NOT NULL,
+    unreadable INTEGER NOT NULL,
+    filled INTEGER NOT NULL,
+    updated TEXT NOT NULL,
+    PRIMARY KEY (slide_id, stage, settings)
+) STRICT;
+CREATE INDEX stages_by_settings ON stages (stage, settings, status);
+CREATE INDEX stages_by_key ON stages (key);
+
+CREATE TABLE payloads (
+    key TEXT PRIMARY KEY,
+    kind TEXT NOT NULL CHECK (kind IN ('patches', 'features', 'code')),
+    meta TEXT NOT NULL,
+    data BLOB,
+    file TEXT UNIQUE,
+    sha256 TEXT NOT NULL
+) STRICT;
+
+CREATE TABLE models (
+    settings TEXT PRIMARY KEY,
+    key TEXT NOT NULL,
+    folder TEXT NOT NULL,
+    files TEXT NOT NULL,
+    slides INTEGER NOT NULL,
+    seconds REAL NOT NULL,
+    created TEXT NOT NULL
+) STRICT;
+
+CREATE TABLE generations (settings TEXT PRIMARY KEY, value INTEGER NOT NULL) STRICT;
+CREATE TRIGGER codes_inserted AFTER INSERT ON stages WHEN new.stage = 'encode' BEGIN
+    INSERT INTO generations VALUES (new.settings, 1) ON CONFLICT DO UPDATE SET value = value + 1;
+END;
+CREATE TRIGGER codes_updated AFTER UPDATE ON stages WHEN new.stage = 'encode' BEGIN
+    INSERT INTO generations VALUES (new.settings, 1) ON CONFLICT DO UPDATE SET value = value + 1;
+END;
+CREATE TRIGGER codes_deleted AFTER DELETE ON stages WHEN old.stage = 'encode' BEGIN
+    INSERT INTO generations VALUES (old.settings, 1) ON CONFLICT DO UPDATE SET value = value + 1;
+END;
+
+CREATE TABLE indexes (
+    engine TEXT PRIMARY KEY,
+    settings TEXT NOT NULL,
+    codes TEXT NOT NULL,
+    generation INTEGER NOT NULL,
+    folder TEXT NOT NULL,
+    slides INTEGER NOT NULL,
+    bytes INTEGER NOT NULL,
+    created TEXT NOT NULL
+) STRICT;
+
+CREATE TABLE runs (
+    id INTEGER PRIMARY KEY,
+    command TEXT NOT NULL,
+    started TEXT NOT NULL,
+    finished TEXT,
+    outcome TEXT,
+    config TEXT NOT NULL,
+    versions TEXT NOT NULL,
+    counts TEXT
+) STRICT;
+"""
+
+
+def connect(path: Path, create: bool = False) -> sqlite3.Connection:
+    """Open the catalogue as the store of record: write-ahead log, synced at every commit, foreign keys on."""
+    if not create and not path.is_file():
+        raise SlideseekError(f"{path} is missing", "run 'slideseek init' to make an archive")
+    connection = sqlite3.connect(path, isolation_level=None, timeout=30, check_same_thread=False)
+    try:
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("PRAGMA foreign_keys = ON")
+        version = connection.execute("PRAGMA user_version").fetchone()[0]
+    except sqlite3.DatabaseError as error:
+        connection.close()
+        raise SlideseekError(f"{path} is not a readable catalogue ({error})", "restore it from a backup") from error
+    if version > VERSION:
+        connection.close()
+        raise SlideseekError(
+            f"{path} was written by a newer slideseek (catalogue version {version}, this one knows {VERSION})",
+            "update slideseek",
+        )
+    if version == 0:
+        connection.executescript(f"BEGIN IMMEDIATE;{_TABLES}PRAGMA user_version = {VERSION};COMMIT;")
+    connection.row_factory = sqlite3.Row
+    return connection

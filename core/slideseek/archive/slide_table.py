@@ -1,0 +1,92 @@
+"""The slides of an archive: who they are, where their pixels lie, and the content they had when added."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from slideseek.types import SlideRecord
+
+
+@dataclass(frozen=True, slots=True)
+class SlideRow:
+    """A slide in the catalogue: its record and the identity of its content.
+
+    fingerprint: names the content, whatever the path. bytes and mtime_ns: the file as it was then, to see
+    cheaply that it has not been touched.
+    """
+
+    record: SlideRecord
+    fingerprint: str
+    bytes: int
+    mtime_ns: int
+
+    @property
+    def id(self) -> str:
+        """The slide's id."""
+        return self.record.id
+
+
+class SlideTable:
+    """Read and write the table `slides`."""
+
+    def __init__(self, db: sqlite3.Connection) -> None:
+        self._db = db
+
+    def __len__(self) -> int:
+        return int(self._db.execute("SELECT count(*) FROM slides").fetchone()[0])
+
+    def __iter__(self) -> Iterator[SlideRow]:
+        for row in self._db.execute("SELECT * FROM slides ORDER BY id").fetchall():
+            yield _slide(row)
+
+    def get(self, slide_id: str) -> SlideRow | None:
+        """Return the slide of that id, if there is one."""
+        row = self._db.execute("SELECT * FROM slides WHERE id = ?", (slide_id,)).fetchone()
+        return _slide(row) if row else None
+
+    def ids(self) -> list[str]:
+        """Return all slide ids, sorted."""
+        return [row[0] for row in self._db.execute("SELECT id FROM slides ORDER BY id")]
+
+    def by_fingerprint(self, fingerprint: str) -> list[SlideRow]:
+        """Return the slides that have this content."""
+        rows = self._db.execute("SELECT * FROM slides WHERE fingerprint = ? ORDER BY id", (fingerprint,))
+        return [_slide(row) for row in rows.fetchall()]
+
+    def put(self, slide: SlideRow) -> None:
+        """Insert or update a slide."""
+        record = slide.record
+        added = datetime.now(UTC).isoformat(timespec="seconds")
+        self._db.execute(
+            "INSERT INTO slides VALUES (?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT (id) DO UPDATE SET path = excluded.path,"
+            " fingerprint = excluded.fingerprint, bytes = excluded.bytes, mtime_ns = excluded.mtime_ns,"
+            " patient = excluded.patient, site = excluded.site, label = excluded.label, center = excluded.center,"
+            " mpp = excluded.mpp, fields = excluded.fields",
+            (
+                *(record.id, record.path, slide.fingerprint, slide.bytes, slide.mtime_ns),
+                *(record.patient, record.site, record.label, record.center, record.mpp),
+                *(json.dumps(dict(record.fields), sort_keys=True), added),
+            ),
+        )
+
+    def remove(self, slide_id: str) -> None:
+        """Remove a slide and, with it, all its stage records."""
+        self._db.execute("DELETE FROM slides WHERE id = ?", (slide_id,))
+
+
+def _slide(row: sqlite3.Row) -> SlideRow:
+    record = SlideRecord(
+        id=row["id"],
+        path=row["path"],
+        patient=row["patient"],
+        site=row["site"],
+        label=row["label"],
+        center=row["center"],
+        mpp=row["mpp"],
+        fields=json.loads(row["fields"]),
+    )
+    return SlideRow(record, row["fingerprint"], row["bytes"], row["mtime_ns"])

@@ -1,0 +1,1 @@
+"""Comparing engines: protocols, measures and what they are computed from."""

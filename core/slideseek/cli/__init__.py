@@ -1,0 +1,87 @@
+"""The command `slideseek`: one module a command, imported when the command is called."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+import click
+
+from slideseek import __version__
+
+# Name of a command, and its one line of help, so that `slideseek --help` imports none of them.
+COMMANDS = {
+    "init": "Make an archive: a folder with a configuration and a catalogue.",
+    "add": "Add slides, or folders of slides, to an archive.",
+    "build": "Do what is missing: select, featurize, fit, encode, index.",
+    "search": "Find the slides most similar to a slide.",
+    "status": "Tell what is done, what failed and why.",
+    "plugins": "List, show and check the installed components.",
+    "demo": "Generate slides, build an archive of them and search it.",
+}
+
+EXIT_CRASH, EXIT_FAILED_SLIDES, EXIT_INTERRUPTED = 1, 3, 130
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are imported when they are called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        command = importlib.import_module(f"slideseek.cli.{cmd_name}").command
+        if not isinstance(command, click.Command):
+            raise TypeError(f"slideseek.cli.{cmd_name}.command is not a command")
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            from slideseek.plugins import nearest
+
+            near = nearest(args[0], COMMANDS)
+            hint = f" Did you mean '{near}'?" if near else ""
+            raise click.UsageError(f"No such command '{args[0]}'.{hint}", ctx)
+        return super().resolve_command(ctx, args)
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="slideseek")
+def cli() -> None:
+    """Search whole-slide images by what they look like.
+
+    An archive is a folder: make one with 'init', put slides in with 'add', prepare them with 'build', then
+    'search'. Try it all at once with 'slideseek demo'.
+    """
+
+
+def main(args: list[str] | None = None) -> None:
+    """Run the command line; the one place where an error becomes a message and an exit code."""
+    from slideseek.errors import SlideseekError
+
+    try:
+        code = cli.main(args, prog_name="slideseek", standalone_mode=False)
+        sys.stdout.flush()
+    except SlideseekError as error:
+        click.echo(f"error: {error.cause}", err=True)
+        if error.fix:
+            click.echo(f"  fix: {error.fix}", err=True)
+        sys.exit(error.exit_code)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except (KeyboardInterrupt, click.Abort):
+        click.echo("interrupted: what was reported done is kept; run the same command again to go on", err=True)
+        sys.exit(EXIT_INTERRUPTED)
+    except BrokenPipeError:  # the reader of a pipe has gone: not an error of ours
+        sys.stderr.close()
+        sys.exit(0)
+    sys.exit(code if isinstance(code, int) else 0)

@@ -1,0 +1,78 @@
+"""`slideseek add`: put slides into an archive."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from slideseek.cli import EXIT_FAILED_SLIDES
+from slideseek.cli.options import archive_option, json_option, open_archive
+from slideseek.cli.output import print_json, say, say_problem
+
+
+@click.command()
+@click.argument("paths", nargs=-1, type=click.Path(path_type=Path))
+@archive_option
+@click.option(
+    "--manifest",
+    "manifest_file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="CSV with a row a slide: slide_id, case_id, primary_site, diagnosis, center, mpp, and any other column.",
+)
+@click.option("--mpp", type=click.FloatRange(0.05, 5), help="µm per pixel of slides whose manifest row states none.")
+@click.option(
+    "--allow-missing-patient",
+    is_flag=True,
+    help="Add slides whose row names no patient, each as a patient of its own.",
+)
+@json_option
+def command(
+    paths: tuple[Path, ...],
+    folder: Path | None,
+    manifest_file: Path | None,
+    mpp: float | None,
+    allow_missing_patient: bool,
+    as_json: bool,
+) -> int:
+    """Add slides to an archive: files, folders (searched through), or the slides a manifest names.
+
+    Only what the slides are is recorded here; 'slideseek build' looks at their pixels. Adding again is safe:
+    what has not changed is left alone.
+    """
+    from dataclasses import asdict
+
+    from rich.console import Console
+    from rich.progress import Progress
+
+    from slideseek.archive.adding import add_slides
+    from slideseek.archive.manifest import Problem, read_manifest
+    from slideseek.errors import UsageError
+    from slideseek.slides.discovery import find_slides
+
+    if not paths and manifest_file is None:
+        raise UsageError("nothing to add", "name slides or folders, or pass --manifest")
+    with open_archive(folder) as archive, archive.writing():
+        manifest = (manifest_file, read_manifest(manifest_file, allow_missing_patient)) if manifest_file else None
+        missing = [path for path in paths if not path.exists()]
+        files = find_slides([path for path in paths if path.exists()])
+        count = len(manifest[1].rows) if manifest else len(files)
+        with Progress(console=Console(stderr=True), transient=True) as progress:
+            task = progress.add_task("reading", total=count)
+            summary = add_slides(archive, files, manifest, mpp, lambda _: progress.advance(task))
+        total = len(archive.catalog.slides)
+    summary.problems.extend(Problem(str(path), "no such file or folder", "check the path") for path in missing)
+    if as_json:
+        print_json(asdict(summary))
+    else:
+        for note in summary.notes:
+            say(f"note    {note}")
+        for problem in summary.problems:
+            say_problem(problem.subject, problem.cause, problem.fix)
+        click.echo(
+            f"{len(summary.added)} added, {len(summary.updated)} updated, {len(summary.unchanged)} unchanged,"
+            f" {len(summary.problems)} failed; the archive has {total} slides"
+        )
+        if not (summary.added or summary.updated or summary.unchanged or summary.problems):
+            say("note    no slide files found there")
+    return EXIT_FAILED_SLIDES if summary.problems else 0

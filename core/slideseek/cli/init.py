@@ -1,0 +1,35 @@
+"""`slideseek init`: make an archive."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+
+@click.command()
+@click.argument("folder", type=click.Path(path_type=Path), default=".")
+@click.option(
+    "--config",
+    "config_file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="A slideseek.toml to start from instead of the default one.",
+)
+def command(folder: Path, config_file: Path | None) -> None:
+    """Make an archive in FOLDER (default: this folder): a configuration and an empty catalogue."""
+    from slideseek.archive.archive import Archive
+    from slideseek.config import CONFIG_NAME, DEFAULT_CONFIG, parse_config
+    from slideseek.engine import make_engines
+    from slideseek.errors import UsageError
+    from slideseek.plugins import load_registry
+
+    text = DEFAULT_CONFIG
+    if config_file is not None:
+        try:
+            text = config_file.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise UsageError(f"cannot read {config_file} ({error})") from error
+    make_engines(parse_config(text, str(config_file or CONFIG_NAME)).engines, load_registry())
+    Archive.create(folder, text).close()
+    click.echo(f"made the archive {folder}")
+    click.echo(f"next: slideseek add SLIDES... -a {folder}   (engines are set in {folder / CONFIG_NAME})")

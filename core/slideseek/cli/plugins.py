@@ -1,0 +1,146 @@
+"""`slideseek plugins`: what is installed, what its options are, and whether it keeps its promises."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from pathlib import Path
+from typing import Any, cast
+
+import click
+
+from slideseek.cli.options import json_option
+from slideseek.cli.output import print_json, print_table
+from slideseek.errors import UsageError
+from slideseek.plugins import KINDS, Kind, Registration, Registry, load_registry, nearest
+
+kind_option = click.option("--kind", type=click.Choice(KINDS), help="The kind, where two kinds share a name.")
+
+
+@click.group()
+def command() -> None:
+    """List, show and check the installed components."""
+
+
+@command.command("list")
+@click.option("--kind", type=click.Choice(KINDS), help="Only components of this kind.")
+@json_option
+def list_plugins(kind: str | None, as_json: bool) -> None:
+    """List every component that can be named in a configuration."""
+    registry = load_registry()
+    entries = registry.registrations(cast("Kind | None", kind))
+    if as_json:
+        print_json(
+            {
+                "components": [dataclasses.asdict(entry) for entry in entries],
+                "broken": [dataclasses.asdict(entry) for entry in registry.broken],
+                "disabled": list(registry.disabled),
+            }
+        )
+        return
+    print_table(
+        ("kind", "name", "what it does", "from"), [[e.kind, e.name, e.summary, e.owner] for e in entries]
+    )
+    for broken in registry.broken:
+        click.echo(f"broken: {broken.plugin} of {broken.distribution} {broken.version}: {broken.reason}")
+    for name in registry.disabled:
+        click.echo(f"disabled: {name}")
+
+
+@command.command("show")
+@click.argument("name")
+@kind_option
+@json_option
+def show_plugin(name: str, kind: str | None, as_json: bool) -> None:
+    """Show a component: what it does, where it comes from, and its options with types and defaults."""
+    registry = load_registry()
+    entry = _find(registry, name, kind)
+    loaded = registry.load(entry.kind, entry.name)
+    options = [
+        {"name": f.name, "type": _type_name(f.type), "default": _default(f)}
+        for f in dataclasses.fields(loaded)
+        if f.init
+    ]
+    text = inspect.getdoc(loaded) or ""
+    if as_json:
+        print_json({**dataclasses.asdict(entry), "description": text, "options": options})
+        return
+    click.echo(f"{entry.kind} {entry.name}, from {entry.owner} ({entry.target})\n\n{text}\n")
+    if options:
+        print_table(("option", "type", "default"), [[o["name"], o["type"], str(o["default"])] for o in options])
+    else:
+        click.echo("It has no options.")
+
+
+@command.command("check")
+@click.argument("name")
+@kind_option
+@click.option("--set", "options", multiple=True, metavar="OPTION=VALUE", help="An option, in TOML (may be repeated).")
+@json_option
+def check_plugin(name: str, kind: str | None, options: tuple[str, ...], as_json: bool) -> int:
+    """Run the conformance checks over a component; the exit code is 3 when one fails."""
+    import tomllib
+
+    from slideseek.cli import EXIT_FAILED_SLIDES
+    from slideseek.config import ComponentConfig, make_component
+    from slideseek.testing import run_checks
+
+    registry = load_registry()
+    entry = _find(registry, name, kind)
+    try:
+        given: dict[str, Any] = tomllib.loads("\n".join(options))
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(f"--set: {error}", "write OPTION=VALUE as in TOML, such as percent=20 or colour='histogram'")
+    config = ComponentConfig(entry.kind, entry.name, given)
+    make_component(registry, config, entry.name)  # a wrong option is an error here, not twenty failed checks
+    results = run_checks(entry.kind, lambda: make_component(registry, config, entry.name))
+    failed = [result for result in results if not result.passed]
+    if as_json:
+        print_json({"kind": entry.kind, "name": entry.name, "checks": [dataclasses.asdict(r) for r in results]})
+    else:
+        for result in results:
+            click.echo(f"{'ok    ' if result.passed else 'FAILED'}  {result.name}: {result.summary}")
+            if not result.passed:
+                click.echo(f"        {result.message}")
+        click.echo(f"{entry.kind} {entry.name}: {len(results) - len(failed)} of {len(results)} checks passed")
+    return EXIT_FAILED_SLIDES if failed else 0
+
+
+@command.command("new")
+@click.argument("name")
+@click.option("--kind", type=click.Choice(KINDS), default="encoder", show_default=True, help="What to start with.")
+@click.option(
+    "--dir", "folder", type=click.Path(path_type=Path), default=".", show_default=True, help="Where to put its folder."
+)
+def new_plugin(name: str, kind: str, folder: Path) -> None:
+    """Write a new plugin distribution that works: a package, one component, and tests that run the kit."""
+    from slideseek.scaffold import create
+
+    made = create(folder, name, cast("Kind", kind))
+    click.echo(f"wrote {made}")
+    click.echo(f"next: pip install -e {made} && slideseek plugins check {name}")
+
+
+def _find(registry: Registry, name: str, kind: str | None) -> Registration:
+    kinds = [k for k in KINDS if kind in (None, k)]
+    found = [k for k in kinds if any(e.name == name for e in registry.registrations(k))]
+    if len(found) > 1:
+        raise UsageError(f"{name!r} is the name of a {' and of a '.join(found)}", "pass --kind")
+    if found:
+        return registry.find(found[0], name)
+    near = nearest(name, {e.name for k in kinds for e in registry.registrations(k)})
+    raise UsageError(
+        f"no component named {name!r}", f"did you mean {near!r}?" if near else "see 'slideseek plugins list'"
+    )
+
+
+def _type_name(annotation: Any) -> str:
+    return annotation if isinstance(annotation, str) else getattr(annotation, "__name__", str(annotation))
+
+
+def _default(spec: dataclasses.Field[Any]) -> Any:
+    if spec.default is not dataclasses.MISSING:
+        return spec.default if isinstance(spec.default, str | int | float | bool | None) else str(spec.default)
+    if spec.default_factory is not dataclasses.MISSING:
+        return str(spec.default_factory())
+    return "(required)"

@@ -1,0 +1,118 @@
+"""`slideseek search`: find similar slides."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from slideseek.cli.options import archive_option, json_option, open_archive
+from slideseek.cli.output import print_csv, print_json, print_table, say
+
+if TYPE_CHECKING:
+    from slideseek.search import Answer
+
+
+@click.command()
+@click.argument("query")
+@archive_option
+@click.option("-k", "count", default=5, show_default=True, help="How many hits.")
+@click.option("--engine", "name", help="The engine to search with (default: the first one configured).")
+@click.option(
+    "--vertical/--horizontal",
+    "vertical",
+    default=False,
+    help="Look among slides of the query's site only, or in the whole archive (default).",
+)
+@click.option(
+    "--where",
+    multiple=True,
+    metavar="CONDITION",
+    help="Only slides that fit, such as site=lung, age>=60, 'label in a,b' (may be repeated: all must hold).",
+)
+@click.option("--include-same-patient", is_flag=True, help="Do not leave out the query's own patient and slide.")
+@click.option("--site", default="", help="Site of a query file, for --vertical and conditioned encoders.")
+@click.option("--patient", default="", help="Patient of a query file, to leave that patient's slides out.")
+@click.option("--mpp", type=click.FloatRange(0.05, 5), help="µm per pixel of a query file that states none.")
+@json_option
+@click.option("--csv", "as_csv", is_flag=True, help="Print CSV.")
+def command(
+    query: str,
+    folder: Path | None,
+    count: int,
+    name: str | None,
+    vertical: bool,
+    where: tuple[str, ...],
+    include_same_patient: bool,
+    site: str,
+    patient: str,
+    mpp: float | None,
+    as_json: bool,
+    as_csv: bool,
+) -> None:
+    """Find the slides most similar to QUERY: the id of a slide in the archive, or a slide file."""
+    from slideseek.engine import make_engine
+    from slideseek.errors import UsageError
+    from slideseek.plugins import load_registry
+    from slideseek.search import Searcher
+
+    if as_json and as_csv:
+        raise UsageError("--json and --csv exclude each other")
+    with open_archive(folder) as archive:
+        searcher = Searcher(archive, make_engine(archive.config.engine(name), load_registry()))
+        made = searcher.query(query, site, patient, mpp)
+        answer = searcher.search(made, count, "vertical" if vertical else "horizontal", where, include_same_patient)
+    if as_json:
+        print_json(answer_data(answer))
+    elif as_csv:
+        header = ("rank", "slide_id", "distance", "patient", "site", "label", "center")
+        print_csv(header, [[row[name] for name in header] for row in answer_data(answer)["hits"]])
+    else:
+        print_answer(answer)
+    if not as_json:
+        for note in answer.notes:
+            say(f"note    {note}")
+
+
+def answer_data(answer: Answer) -> dict[str, Any]:
+    """Return an answer as plain data."""
+    return {
+        "query": {"slide_id": answer.query.id, "site": answer.query.site, "label": answer.query.label},
+        "engine": answer.engine,
+        "mode": answer.mode,
+        "candidates": answer.candidates,
+        "milliseconds": round(answer.milliseconds, 3),
+        "votes": {name: {"value": value, "hits": hits} for name, (value, hits) in answer.votes.items()},
+        "hits": [
+            {
+                "rank": f.rank,
+                "slide_id": f.hit.slide_id,
+                "distance": f.hit.distance,
+                "patient": f.record.patient,
+                "site": f.record.site,
+                "label": f.record.label,
+                "center": f.record.center,
+                "path": f.record.path,
+            }
+            for f in answer.found
+        ],
+        "notes": list(answer.notes),
+    }
+
+
+def print_answer(answer: Answer) -> None:
+    """Print an answer for people."""
+    about = ", ".join(part for part in (answer.query.site, answer.query.label) if part)
+    scope = f"slides of {answer.query.site}" if answer.mode == "vertical" else "the archive"
+    title = f"{answer.query.id}{f' ({about})' if about else ''} - nearest in {scope}, engine {answer.engine}"
+    rows = [
+        [str(f.rank), f.hit.slide_id, f"{f.hit.distance:.6g}", f.record.site, f.record.label, f.record.patient]
+        for f in answer.found
+    ]
+    print_table(("rank", "slide", "distance", "site", "diagnosis", "patient"), rows, title, right=(0, 2))
+    if not rows:
+        click.echo("no slide passes the filters" if not answer.candidates else "no hits")
+    for name, (value, hits) in answer.votes.items():
+        click.echo(f"vote for {'diagnosis' if name == 'label' else name}: {value} ({hits} of {len(rows)})")
+    click.echo(f"{answer.candidates} candidates searched in {answer.milliseconds:.1f} ms")

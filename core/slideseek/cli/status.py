@@ -1,0 +1,48 @@
+"""`slideseek status`: the truth about each slide and engine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from slideseek.cli.options import archive_option, json_option, open_archive
+from slideseek.cli.output import print_json, print_table
+
+
+@click.command()
+@archive_option
+@click.option("--failed", "only_failed", is_flag=True, help="List only slides that failed.")
+@json_option
+def command(folder: Path | None, only_failed: bool, as_json: bool) -> None:
+    """Tell what is done, what failed and why, for every slide and engine."""
+    from slideseek.status import archive_status
+
+    with open_archive(folder) as archive:
+        status = archive_status(archive)
+    if as_json:
+        slides = [s for s in status["slides"] if s["failure"]] if only_failed else status["slides"]
+        print_json({**status, "slides": slides})
+        return
+    rows = [
+        [
+            slide["id"],
+            slide["patient"],
+            slide["site"],
+            slide["label"],
+            *(stages["state"] for stages in slide["engines"].values()),
+        ]
+        for slide in status["slides"]
+        if not only_failed or slide["failure"]
+    ]
+    names = [engine["name"] for engine in status["engines"]]
+    print_table(("slide", "patient", "site", "diagnosis", *names), rows)
+    for slide in status["slides"]:
+        if failure := slide["failure"]:
+            click.echo(f"failed  {slide['id']} ({failure['stage']}): {failure['cause']} -> {failure['fix']}")
+    for engine in status["engines"]:
+        fresh = "up to date" if engine["index_fresh"] else "out of date: run 'slideseek build'"
+        click.echo(
+            f"engine {engine['name']!r}: {engine['coded']} of {len(status['slides'])} slides have a code,"
+            f" {engine['indexed']} indexed ({engine['bytes_per_slide']:.0f} bytes a slide), index {fresh}"
+        )

@@ -1,0 +1,200 @@
+"""Read `slideseek.toml` and turn its tables into components, with errors that name the key and the way out."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, get_type_hints
+
+from slideseek.errors import UsageError
+from slideseek.plugins import KINDS, Kind, Registry, nearest
+
+CONFIG_NAME = "slideseek.toml"
+_ENGINE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
+DEFAULT_CONFIG = """\
+# One [[engine]] a way of searching. Engines that share a stage share its results.
+# 'slideseek plugins list' shows what can be used, 'slideseek plugins show NAME' its options.
+
+[[engine]]
+name       = "yottixel"
+selector   = { use = "mosaic", size = 1000, mpp = 0.5, percent = 15 }
+featurizer = { use = "efficientnet-lite2" }
+encoder    = { use = "yottixel" }
+index      = { use = "hamming" }
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class ComponentConfig:
+    """One component as configured: the name it is registered under and the options given."""
+
+    kind: Kind
+    use: str
+    options: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class EngineConfig:
+    """One `[[engine]]` table."""
+
+    name: str
+    selector: ComponentConfig
+    featurizer: ComponentConfig
+    encoder: ComponentConfig
+    index: ComponentConfig
+
+    def component(self, kind: Kind) -> ComponentConfig:
+        """Return the component of one kind."""
+        found: ComponentConfig = getattr(self, kind)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """A whole configuration file; the first engine is the default one."""
+
+    engines: tuple[EngineConfig, ...]
+
+    def engine(self, name: str | None = None) -> EngineConfig:
+        """Return the engine of that name, the first one when no name is given."""
+        if name is None:
+            return self.engines[0]
+        for engine in self.engines:
+            if engine.name == name:
+                return engine
+        names = [e.name for e in self.engines]
+        hint = f"did you mean {near!r}?" if (near := nearest(name, names)) else f"configured: {', '.join(names)}"
+        raise UsageError(f"no engine named {name!r} in {CONFIG_NAME}", hint)
+
+
+def read_config(path: Path) -> Config:
+    """Read and check the shape of a configuration file; components are checked by `make_component`."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror}", "run 'slideseek init' to write one") from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{path} is not UTF-8 text (byte {error.start})", "save it as UTF-8") from error
+    return parse_config(text, str(path))
+
+
+def parse_config(text: str, source: str = CONFIG_NAME) -> Config:
+    """Check the shape of configuration text; `source` names it in errors."""
+    try:
+        table = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(f"{source} is not valid TOML: {error}") from error
+    _refuse_unknown(table, ("engine",), source, "table")
+    blocks = table.get("engine")
+    if not isinstance(blocks, list) or not blocks:
+        raise UsageError(f"{source} has no [[engine]] block", "add one: see 'slideseek init'")
+    engines = tuple(_engine(block, position, source) for position, block in enumerate(blocks, start=1))
+    seen: set[str] = set()
+    for engine in engines:
+        if engine.name.lower() in seen:  # folders are named after engines, and some file systems fold case
+            raise UsageError(f"{source}: two engines are named {engine.name!r}", "give each its own name")
+        seen.add(engine.name.lower())
+    return Config(engines)
+
+
+def make_component(registry: Registry, config: ComponentConfig, where: str) -> Any:
+    """Build a component from its options.
+
+    where: the key path for messages, such as `engine.sbfv-5k.encoder`. Options are checked against the types
+    of the dataclass's fields without any coercion a person would not expect: no bool for an int, no text for
+    a number. Ranges are the component's own business, in `__post_init__`.
+    """
+    loaded = registry.load(config.kind, config.use)
+    fields = {f.name: f for f in dataclasses.fields(loaded) if f.init}
+    what = f"{config.kind} {config.use!r}"
+    for key in config.options:
+        if key not in fields:
+            near = nearest(key, fields)
+            known = f"options: {', '.join(fields)}" if fields else "it has no options"
+            raise UsageError(
+                f"{where}.{key}: no option {key!r} in {what}", f"did you mean {near!r}?" if near else known
+            )
+    for key, spec in fields.items():
+        required = spec.default is dataclasses.MISSING and spec.default_factory is dataclasses.MISSING
+        if required and key not in config.options:
+            raise UsageError(f"{where}.{key}: {what} needs this option", f"add {key} = ... to the table")
+    hints = get_type_hints(loaded)
+    values = {key: _typed(hints[key], value, f"{where}.{key}") for key, value in config.options.items()}
+    try:
+        return loaded(**values)
+    except ValueError as error:  # ranges: by convention the message begins with the field's name
+        raise UsageError(f"{where}.{error}") from error
+
+
+def settings(component: Any, use: str) -> dict[str, Any]:
+    """Return the resolved options of a component as plain data: the record kept with results and in keys.
+
+    Options that cannot change a result (field metadata `affects_result` false: a batch size, a device) are
+    left out.
+    """
+    kept: dict[str, Any] = {"use": use}
+    for spec in dataclasses.fields(component):
+        if spec.init and spec.metadata.get("affects_result", True):
+            kept[spec.name] = _plain(getattr(component, spec.name))
+    return kept
+
+
+def _engine(block: Any, position: int, source: str) -> EngineConfig:
+    where = f"{source}: [[engine]] number {position}"
+    if not isinstance(block, dict):
+        raise UsageError(f"{where} is not a table", "write [[engine]] on a line of its own")
+    name = block.get("name")
+    if not isinstance(name, str) or not _ENGINE_NAME.fullmatch(name):
+        raise UsageError(
+            f"{where}: name is {name!r}", "give it a name of letters, digits, '.', '_' and '-' (at most 64)"
+        )
+    _refuse_unknown(block, ("name", *KINDS), f"engine.{name}", "key")
+    return EngineConfig(name, **{kind: _component(block, kind, f"engine.{name}") for kind in KINDS})
+
+
+def _component(block: Mapping[str, Any], kind: Kind, where: str) -> ComponentConfig:
+    table = block.get(kind)
+    if isinstance(table, str):
+        table = {"use": table}
+    if not isinstance(table, dict) or not isinstance(table.get("use"), str):
+        got = "missing" if table is None else repr(table)
+        raise UsageError(f"{where}.{kind}: {got}", f'write {kind} = {{ use = "NAME", option = value }}')
+    return ComponentConfig(kind, table["use"], {k: v for k, v in table.items() if k != "use"})
+
+
+def _refuse_unknown(table: Mapping[str, Any], known: tuple[str, ...], where: str, what: str) -> None:
+    for key in table:
+        if key not in known:
+            near = nearest(key, known)
+            raise UsageError(
+                f"{where}: unknown {what} {key!r}", f"did you mean {near!r}?" if near else f"known: {', '.join(known)}"
+            )
+
+
+def _typed(hint: Any, value: Any, where: str) -> Any:
+    """Check one value against a type without coercion; JSON mode lets an array be a tuple and text a path."""
+    from pydantic import TypeAdapter, ValidationError
+
+    try:
+        return TypeAdapter(hint).validate_json(json.dumps(value), strict=True)
+    except ValidationError as error:
+        first = error.errors()[0]
+        inner = "".join(f"[{part}]" for part in first["loc"] if isinstance(part, int))
+        wanted = first["msg"].replace("Input should be", "must be")
+        raise UsageError(f"{where}{inner}: {wanted}, not {json.dumps(value)}") from error
+    except TypeError as error:
+        raise UsageError(f"{where}: {type(value).__name__} values are not allowed in options") from error
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Path):
+        return str(value)
+    if isinstance(value, list | tuple):
+        return [_plain(v) for v in value]
+    return value

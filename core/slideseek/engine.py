@@ -1,0 +1,141 @@
+"""An engine: four components and the one-directional flow from a slide to a code.
+
+The engine computes; it knows no archive. `slideseek.build` keeps what it computes, `slideseek.search` uses it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from slideseek.config import EngineConfig, make_component, settings
+from slideseek.errors import PluginError, UsageError
+from slideseek.interfaces import Encoder, Featurizer, Fingerprinted, Index, Selector, Slide, Trainable
+from slideseek.keys import digest
+from slideseek.plugins import KINDS, Kind, Registry
+from slideseek.types import Bag, Code, CodeSpec, Patches
+
+READ_AT_ONCE = 32
+"""Patches held in memory at a time: fixed, so that a result cannot depend on how work was cut up."""
+
+
+@dataclass(frozen=True)
+class Engine:
+    """Four components that fit each other. Made by `make_engine`, which checks that they do."""
+
+    config: EngineConfig
+    registry: Registry
+    selector: Selector
+    featurizer: Featurizer
+    encoder: Encoder
+    spec: CodeSpec
+
+    @property
+    def name(self) -> str:
+        """The engine's name in the configuration."""
+        return self.config.name
+
+    def select(self, slide: Slide) -> Patches:
+        """Choose the patches of a slide."""
+        patches = self.selector.select(slide)
+        if patches.slide_id != slide.id:
+            raise PluginError(
+                f"selector {self.config.selector.use!r} returned patches of {patches.slide_id!r} for slide {slide.id!r}"
+            )
+        return patches
+
+    def featurize(self, slide: Slide, patches: Patches, site: str = "") -> Bag:
+        """Read the patches and turn them into features, a bounded number of patches at a time."""
+        parts = [np.zeros((0, self.featurizer.width), np.float32)]
+        for start in range(0, len(patches), READ_AT_ONCE):
+            images = np.stack(
+                [
+                    slide.read((int(x), int(y)), patches.size, float(mpp))
+                    for (x, y), mpp in zip(
+                        patches.xy[start : start + READ_AT_ONCE], patches.mpp[start : start + READ_AT_ONCE]
+                    )
+                ]
+            )
+            features = self.featurizer.featurize(images)
+            if features.shape != (len(images), self.featurizer.width) or features.dtype != np.float32:
+                raise PluginError(
+                    f"featurizer {self.config.featurizer.use!r} returned {features.dtype} {features.shape},"
+                    f" not float32 ({len(images)}, {self.featurizer.width})"
+                )
+            parts.append(features)
+        return Bag(slide.id, np.concatenate(parts), patches.xy, site)
+
+    def encode(self, bag: Bag) -> Code:
+        """Encode a bag and check that the code is what the encoder promised."""
+        code = self.encoder.encode(bag)
+        if wrong := code.mismatch(self.spec):
+            raise PluginError(f"encoder {self.config.encoder.use!r} broke its promise for slide {bag.slide_id!r}: {wrong}")
+        if code.slide_id != bag.slide_id:
+            raise PluginError(f"encoder {self.config.encoder.use!r} returned a code of {code.slide_id!r}")
+        return code
+
+    @property
+    def trainable(self) -> Trainable | None:
+        """The encoder, if it learns."""
+        return self.encoder if isinstance(self.encoder, Trainable) else None
+
+    def new_index(self) -> Index:
+        """Make an empty index of the configured kind."""
+        index: Index = make_component(self.registry, self.config.index, f"engine.{self.name}.index")
+        return index
+
+    @cached_property
+    def settings(self) -> dict[str, dict[str, Any]]:
+        """Resolved settings by kind, with what else decides each component's output: kept with every result."""
+        components = {"selector": self.selector, "featurizer": self.featurizer, "encoder": self.encoder}
+        resolved: dict[str, dict[str, Any]] = {}
+        for kind, component in (*components.items(), ("index", self.new_index())):
+            use = self.config.component(kind).use  # type: ignore[arg-type]
+            resolved[kind] = settings(component, use)
+            if isinstance(component, Fingerprinted):
+                resolved[kind]["fingerprint"] = component.fingerprint()
+        return resolved
+
+    @cached_property
+    def select_settings(self) -> str:
+        """Name of the selector's settings."""
+        return digest(self.settings["selector"])
+
+    @cached_property
+    def feature_settings(self) -> str:
+        """Name of the settings that decide the features: selector and featurizer."""
+        return digest([self.select_settings, self.settings["featurizer"]])
+
+    @cached_property
+    def encoder_settings(self) -> str:
+        """Name of the settings that decide the model: everything up to the encoder."""
+        return digest([self.feature_settings, self.settings["encoder"]])
+
+    @cached_property
+    def index_settings(self) -> str:
+        """Name of the index's settings."""
+        return digest(self.settings["index"])
+
+
+def make_engine(config: EngineConfig, registry: Registry) -> Engine:
+    """Build an engine's components and check that they fit, before any slide is opened."""
+    parts: dict[Kind, Any] = {
+        kind: make_component(registry, config.component(kind), f"engine.{config.name}.{kind}") for kind in KINDS
+    }
+    spec = parts["encoder"].spec(parts["featurizer"].width)
+    if reason := parts["index"].refuses(spec):
+        raise UsageError(
+            f"engine.{config.name}.index: index {config.index.use!r} refuses the codes of encoder"
+            f" {config.encoder.use!r} ({spec}): {reason}",
+            "choose another index: 'slideseek plugins list'",
+        )
+    return Engine(config, registry, parts["selector"], parts["featurizer"], parts["encoder"], spec)
+
+
+def make_engines(configs: Sequence[EngineConfig], registry: Registry) -> list[Engine]:
+    """Build several engines, all checked before work begins."""
+    return [make_engine(config, registry) for config in configs]

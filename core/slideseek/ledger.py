@@ -1,0 +1,90 @@
+"""What is done and what is not: keys, records and payloads of an engine's stages over an archive."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from slideseek.archive.archive import Archive
+from slideseek.archive.catalog import Payload, Stage, StageRecord
+from slideseek.archive.payloads import unpack_code, unpack_patches
+from slideseek.archive.slide_table import SlideRow
+from slideseek.engine import Engine
+from slideseek.errors import DamagedError
+from slideseek.keys import digest
+from slideseek.types import SlideRecord
+
+
+class Ledger:
+    """Decide by content and settings, never by "the file exists", whether a stage is done for a slide."""
+
+    def __init__(self, archive: Archive, note: Callable[[str], None]) -> None:
+        self.archive = archive
+        self.catalog = archive.catalog
+        self._note = note
+
+    def settings(self, engine: Engine, stage: Stage) -> str:
+        """Name the settings that decide a stage's result. Codes depend on the fitted model too."""
+        if stage == "select":
+            return engine.select_settings
+        if stage == "featurize":
+            return engine.feature_settings
+        if engine.trainable is None:
+            return engine.encoder_settings
+        model = self.catalog.model(engine.encoder_settings)
+        return digest([engine.encoder_settings, model.key if model else ""])
+
+    def key(self, engine: Engine, stage: Stage, slide: SlideRow) -> str:
+        """Name a stage's result for a slide: its settings and what went in."""
+        settings = self.settings(engine, stage)
+        if stage == "select":
+            return digest([stage, settings, slide.fingerprint, slide.record.mpp])
+        if stage == "featurize":
+            return digest([stage, settings, self.key(engine, "select", slide)])
+        return digest([stage, settings, self.key(engine, "featurize", slide), slide.record.site])
+
+    def record(self, engine: Engine, stage: Stage, slide: SlideRow) -> StageRecord | None:
+        """Return the record of a stage if it is about the slide's present content and settings."""
+        found = self.catalog.stage(slide.id, stage, self.settings(engine, stage))
+        return found if found and found.key == self.key(engine, stage, slide) else None
+
+    def done(self, engine: Engine, stage: Stage, slide: SlideRow) -> bool:
+        """Say whether a stage's result is recorded and there."""
+        record = self.record(engine, stage, slide)
+        if record is None or record.status != "done":
+            return False
+        if stage != "featurize":
+            return self.catalog.has_payload(record.key)
+        payload = self.catalog.payload(record.key)
+        return bool(payload and payload.file and (self.archive.root / payload.file).is_file())
+
+    def ready(self, engine: Engine) -> list[tuple[SlideRow, str]]:
+        """Return the slides whose features are there, with the features' key, in slide order."""
+        return [
+            (slide, self.key(engine, "featurize", slide))
+            for slide in self.catalog.slides
+            if self.done(engine, "featurize", slide)
+        ]
+
+    def sound(self, key: str) -> Payload | None:
+        """Return what is stored under a key if it reads back; what is damaged is to be computed again."""
+        payload = self.catalog.payload(key)
+        if payload is None:
+            return None
+        try:
+            if payload.kind == "patches":
+                unpack_patches(payload, "")
+            elif payload.kind == "code":
+                unpack_code(payload, "")
+            else:
+                self.archive.bag(key, SlideRecord("", ""))
+        except DamagedError as error:
+            self._note(f"{error.cause}; it is computed again")
+            return None
+        return payload
+
+    def keep(self, record: StageRecord, payload: Payload | None = None) -> None:
+        """Commit a stage's record, together with its result."""
+        with self.catalog.transaction():
+            if payload is not None:
+                self.catalog.put_payload(payload)
+            self.catalog.put_stage(record)

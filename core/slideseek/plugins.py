@@ -1,0 +1,194 @@
+"""Find plugins, keep what they register, and load one component when it is asked for.
+
+Listing imports no component: a plugin registers import strings. A plugin that fails to load is one
+`Broken` line and the rest works.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import importlib
+import os
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, Literal, TypeAlias, get_args
+
+import pluggy
+
+from slideseek.errors import PluginError
+from slideseek.hookspecs import PROJECT, Hooks
+
+Kind: TypeAlias = Literal["selector", "featurizer", "encoder", "index"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+PLURALS: dict[Kind, str] = {
+    "selector": "selectors",
+    "featurizer": "featurizers",
+    "encoder": "encoders",
+    "index": "indexes",
+}
+DISABLED_VARIABLE = "SLIDESEEK_DISABLED_PLUGINS"
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """One component as a plugin announced it. `target` is `package.module:Class`."""
+
+    kind: Kind
+    name: str
+    target: str
+    summary: str
+    plugin: str
+    distribution: str
+    version: str
+
+    @property
+    def owner(self) -> str:
+        """Distribution and version, for messages."""
+        return f"{self.distribution} {self.version}"
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """A plugin that could not be used, and why, in one line."""
+
+    plugin: str
+    distribution: str
+    version: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Registry:
+    """Everything the installed plugins offer. Made afresh by `load_registry`; there is no global one."""
+
+    entries: tuple[Registration, ...] = ()
+    broken: tuple[Broken, ...] = ()
+    disabled: tuple[str, ...] = field(default=())
+
+    def registrations(self, kind: Kind | None = None) -> tuple[Registration, ...]:
+        """Return what is registered, in kind then name order."""
+        chosen = [e for e in self.entries if kind is None or e.kind == kind]
+        return tuple(sorted(chosen, key=lambda e: (KINDS.index(e.kind), e.name, e.distribution)))
+
+    def find(self, kind: Kind, name: str) -> Registration:
+        """Return the one registration of `name`; an unknown or twice registered name is a `PluginError`."""
+        found = [e for e in self.entries if e.kind == kind and e.name == name]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            owners = " and ".join(sorted(e.owner for e in found))
+            raise PluginError(
+                f"{kind} {name!r} is registered twice, by {owners}",
+                f"uninstall one, or set {DISABLED_VARIABLE} to the plugin you do not want",
+            )
+        known = sorted({e.name for e in self.entries if e.kind == kind})
+        hint = f"did you mean {near!r}?" if (near := nearest(name, known)) else f"available: {', '.join(known)}"
+        if self.broken:
+            hint += f" ({len(self.broken)} broken: see 'slideseek plugins list')"
+        raise PluginError(f"no {kind} named {name!r}", hint)
+
+    def load(self, kind: Kind, name: str) -> type[Any]:
+        """Import the component class of `name` and check that it can be a component of its kind."""
+        entry = self.find(kind, name)
+        where = f"{kind} {name!r} of {entry.owner}"
+        module, separator, attribute = entry.target.partition(":")
+        if not (module and separator and attribute):
+            raise PluginError(f"{where}: import string {entry.target!r} is not 'package.module:Class'")
+        try:
+            loaded = getattr(importlib.import_module(module), attribute)
+        except Exception as error:  # a plugin's import can raise anything; the person needs its one line
+            raise PluginError(
+                f"{where} cannot be imported from {entry.target!r} ({one_line(error)})",
+                "install what it needs, or update the plugin",
+            ) from error
+        if not (isinstance(loaded, type) and dataclasses.is_dataclass(loaded)):
+            raise PluginError(f"{where}: {entry.target!r} is not a dataclass; a component's fields are its options")
+        if missing := _missing_members(kind, loaded):
+            raise PluginError(f"{where}: class {attribute} lacks {', '.join(missing)} of the {kind} interface")
+        return loaded
+
+
+def load_registry(extra: Sequence[tuple[str, object]] = (), disabled: Iterable[str] | None = None) -> Registry:
+    """Ask every installed plugin what it offers.
+
+    extra: (name, module or object with hook implementations) used beside the installed ones, for tests and
+    notebooks. disabled: plugin or distribution names to leave out; by default those in the environment
+    variable SLIDESEEK_DISABLED_PLUGINS (comma-separated).
+    """
+    if disabled is None:
+        disabled = os.environ.get(DISABLED_VARIABLE, "").split(",")
+    off = {name.strip() for name in disabled if name.strip()}
+    entries: list[Registration] = []
+    broken: list[Broken] = []
+    skipped: list[str] = []
+
+    def ask(name: str, distribution: str, version: str, load: Callable[[], object]) -> None:
+        if name in off or distribution in off:
+            skipped.append(name)
+            return
+        try:
+            entries.extend(_collect(name, distribution, version, load()))
+        except Exception as error:  # isolation: one broken plugin must not take the others down
+            broken.append(Broken(name, distribution, version, one_line(error)))
+
+    for point in sorted(entry_points(group=PROJECT), key=lambda p: (p.name, p.value)):
+        distribution, version = _origin(point)
+        ask(point.name, distribution, version, point.load)
+    for name, plugin in extra:
+        ask(name, name, "-", lambda plugin=plugin: plugin)  # type: ignore[misc]
+    return Registry(tuple(entries), tuple(broken), tuple(skipped))
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Return the known name most like `name`, or "" when none is close."""
+    found = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
+    return found[0] if found else ""
+
+
+def one_line(error: BaseException) -> str:
+    """Say an exception in one line: its type and the first line of its message."""
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+
+
+def _origin(point: EntryPoint) -> tuple[str, str]:
+    return (point.dist.name, point.dist.version) if point.dist else (point.value, "-")
+
+
+def _collect(name: str, distribution: str, version: str, plugin: object) -> list[Registration]:
+    """Call the four hooks of one plugin in a manager of its own, so that its mistakes are its own."""
+    manager = pluggy.PluginManager(PROJECT)
+    manager.add_hookspecs(Hooks)
+    manager.register(plugin, name)
+    manager.check_pending()  # a hook with a misspelt name is an error, not silence
+    found: list[Registration] = []
+
+    for kind in KINDS:
+
+        def register(item: str, target: str, summary: str, kind: Kind = kind) -> None:
+            given: tuple[tuple[object, str], ...] = ((item, "name"), (target, "import string"), (summary, "summary"))
+            for value, what in given:
+                if not isinstance(value, str) or not value.strip():
+                    raise TypeError(f"register_{PLURALS[kind]}: the {what} must be a non-empty string, not {value!r}")
+            found.append(Registration(kind, item, target, summary, name, distribution, version))
+
+        getattr(manager.hook, f"register_{PLURALS[kind]}")(register=register)
+    if not found:
+        raise LookupError("it registers nothing (is a hook without the @hookimpl mark?)")
+    return found
+
+
+def _missing_members(kind: Kind, loaded: type[Any]) -> list[str]:
+    """Return the members of the kind's protocol that the class has not."""
+    from slideseek import interfaces
+
+    protocol = {
+        "selector": interfaces.Selector,
+        "featurizer": interfaces.Featurizer,
+        "encoder": interfaces.Encoder,
+        "index": interfaces.Index,
+    }[kind]
+    wanted = sorted(m for m in vars(protocol) if not m.startswith("_"))
+    return [m for m in wanted if not hasattr(loaded, m) and m not in getattr(loaded, "__annotations__", {})]

@@ -1,0 +1,179 @@
+"""Search an archive: a query's code against an index, under masks made from the catalogue."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from slideseek.archive.archive import Archive
+from slideseek.archive.models import load_model
+from slideseek.archive.payloads import unpack_code
+from slideseek.bench.measures import majority
+from slideseek.engine import Engine
+from slideseek.errors import SlideseekError, UsageError
+from slideseek.filters import Filter, parse_filter
+from slideseek.index_store import open_index
+from slideseek.ledger import Ledger
+from slideseek.plugins import nearest
+from slideseek.slides.discovery import fingerprint
+from slideseek.slides.reader import open_slide
+from slideseek.types import Code, Hit, Mask, SlideRecord
+
+Mode: TypeAlias = Literal["vertical", "horizontal"]
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """What is searched for: a code and what is known about its slide."""
+
+    record: SlideRecord
+    code: Code
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A hit together with the record of its slide."""
+
+    rank: int
+    hit: Hit
+    record: SlideRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The outcome of one search.
+
+    votes: for site and label, the majority of the hits and how many of them carry it. candidates: slides that
+    passed the masks. milliseconds: wall time of the search in the index, masks included.
+    """
+
+    query: SlideRecord
+    engine: str
+    mode: Mode
+    found: Sequence[Found]
+    votes: Mapping[str, tuple[str, int]]
+    candidates: int
+    milliseconds: float
+    notes: tuple[str, ...]
+
+
+class Searcher:
+    """Search one archive with one engine; the index and the records are loaded once."""
+
+    def __init__(self, archive: Archive, engine: Engine) -> None:
+        self.archive = archive
+        self.engine = engine
+        self._notes: list[str] = []
+        self._ledger = Ledger(archive, self._notes.append)
+        if engine.trainable is not None:
+            model = archive.catalog.model(engine.encoder_settings)
+            if model is None:
+                raise SlideseekError(f"engine {engine.name!r} is not fitted yet", "run 'slideseek build'")
+            load_model(archive.root, engine.trainable, model)
+        opened = open_index(archive, engine, self._ledger)
+        self.index = opened.index
+        self._notes.extend(opened.notes)
+        self._records = {row.id: row.record for row in archive.catalog.slides}
+        if not len(self.index.ids):
+            raise SlideseekError(f"engine {engine.name!r} has no indexed slide", "run 'slideseek build'")
+        if behind := len(self._records) - len(self.index.ids):
+            self._notes.append(f"{behind} slide(s) of the archive are not in the index: see 'slideseek status'")
+
+    @cached_property
+    def fields(self) -> tuple[str, ...]:
+        """Free fields of the archive's slides, sorted."""
+        return tuple(sorted({name for record in self._records.values() for name in record.fields}))
+
+    def query(self, text: str, site: str = "", patient: str = "", mpp: float | None = None) -> Query:
+        """Make a query of a slide in the archive (its id) or of a slide file, which is not added."""
+        if text in self._records:
+            return self.stored(text)
+        path = Path(text)
+        if path.exists():
+            return self.file(path, site, patient, mpp)
+        near = nearest(text, self._records)
+        raise UsageError(
+            f"{text!r} is neither a slide of this archive nor a file",
+            f"did you mean {near!r}?" if near else "'slideseek status' lists the slides",
+        )
+
+    def stored(self, slide_id: str) -> Query:
+        """Make a query of a slide in the archive from its stored code."""
+        row = self.archive.catalog.slides.get(slide_id)
+        record = row and self._ledger.record(self.engine, "encode", row)
+        payload = record and self.archive.catalog.payload(record.key)
+        if row is None or not payload:
+            raise SlideseekError(
+                f"slide {slide_id!r} has no code of engine {self.engine.name!r}",
+                "run 'slideseek build'; 'slideseek status' tells why it failed",
+            )
+        return Query(row.record, unpack_code(payload, slide_id))
+
+    def file(self, path: Path, site: str = "", patient: str = "", mpp: float | None = None) -> Query:
+        """Make a query of a slide file: selected, featurized and encoded now, and not kept.
+
+        A file whose content is in the archive is that slide: its stored code and record are used.
+        """
+        for twin in self.archive.catalog.slides.by_fingerprint(fingerprint(path)):
+            if self._ledger.done(self.engine, "encode", twin) and mpp in (None, twin.record.mpp):
+                query = self.stored(twin.id)
+                return Query(query.record, query.code, (f"{path.name} is slide {twin.id!r} of the archive",))
+        with open_slide(path, mpp=mpp) as slide:
+            patches = self.engine.select(slide)
+            if not len(patches):
+                raise SlideseekError(f"no tissue found in {path.name}", "look at the slide")
+            bag = self.engine.featurize(slide, patches, site)
+            notes = tuple(slide.notes)
+            code = self.engine.encode(bag)
+        # The path is no slide's id, so a slide of the archive that shares the file's stem is not left out.
+        return Query(SlideRecord(str(path), str(path), patient=patient, site=site), code, notes)
+
+    def search(
+        self,
+        query: Query,
+        k: int = 5,
+        mode: Mode = "horizontal",
+        where: Sequence[str] = (),
+        include_same_patient: bool = False,
+    ) -> Answer:
+        """Return the k slides nearest to a query.
+
+        mode: `vertical` looks among slides of the query's site only. where: filters, all of which must hold.
+        The query's slide and its patient's other slides are left out unless `include_same_patient`.
+        """
+        if k < 1:
+            raise UsageError(f"k must be at least 1, not {k}")
+        if mode == "vertical" and not query.record.site:
+            raise UsageError(
+                f"a vertical search needs the site of {query.record.id!r}, which is unknown",
+                "pass --site, add a site column to the manifest, or search with --horizontal",
+            )
+        filters = [parse_filter(text, self.fields) for text in where]
+        started = time.perf_counter()
+        among = self._mask(query.record, mode, filters, include_same_patient)
+        hits = self.index.search(query.code, k, among)
+        milliseconds = 1000 * (time.perf_counter() - started)
+        found = [Found(rank, hit, self._records[hit.slide_id]) for rank, hit in enumerate(hits, start=1)]
+        votes: dict[str, tuple[str, int]] = {}
+        for name in ("site", "label"):
+            labels = [getattr(f.record, name) for f in found]
+            if winner := majority(labels):
+                votes[name] = winner, labels.count(winner)
+        notes = (*self._notes, *query.notes)
+        return Answer(query.record, self.engine.name, mode, found, votes, int(among.sum()), milliseconds, notes)
+
+    def _mask(self, query: SlideRecord, mode: Mode, filters: Sequence[Filter], include_same_patient: bool) -> Mask:
+        def passes(record: SlideRecord) -> bool:
+            if mode == "vertical" and record.site != query.site:
+                return False
+            same = record.id == query.id or bool(query.patient and record.patient == query.patient)
+            return (include_same_patient or not same) and all(condition(record) for condition in filters)
+
+        return np.fromiter((passes(self._records[i]) for i in self.index.ids), dtype=bool, count=len(self.index.ids))

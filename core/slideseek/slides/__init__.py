@@ -1,0 +1,1 @@
+"""Slides: opening files, physical resolution, resampling, tissue, contours and discovery."""

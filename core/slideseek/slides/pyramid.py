@@ -1,0 +1,144 @@
+"""Read any square of a slide at any resolution from a pyramid of levels: the part every reader shares."""
+
+from __future__ import annotations
+
+import math
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Self
+
+import numpy as np
+from PIL import Image
+
+from slideseek.errors import SlideError
+from slideseek.slides.resampling import Box, Level, blocks, choose_level, flatten, resize, source_window
+from slideseek.slides.resolution import Resolution
+from slideseek.types import UInt8
+
+MAX_OUTPUT_PIXELS = 2**26
+"""Pixels one call may return (8192 x 8192)."""
+
+MAX_SOURCE_PIXELS = 2**28
+"""Pixels one `read` may decode (16384 x 16384): beyond it a patch is a mistake of units, not a patch."""
+
+
+class PyramidSlide(ABC):
+    """A slide made of levels. Honours `slideseek.interfaces.Slide`; a reader adds only `_read_level`.
+
+    unreadable: regions that could not be decoded so far. filled: pixels returned so far that show the background because
+    they lie outside the slide or are transparent in it. notes: what is worth saying aloud. Safe for several threads.
+    """
+
+    def __init__(
+        self,
+        slide_id: str,
+        levels: Sequence[Level],
+        resolution: Resolution,
+        *,
+        format: str,  # noqa: A002 - the public name of the attribute
+        objective: float | None = None,
+        background: tuple[int, int, int] = (255, 255, 255),
+    ) -> None:
+        self.id = slide_id
+        self.levels: tuple[Level, ...] = tuple(levels)
+        self.resolution = resolution
+        self.format = format
+        self.objective = objective
+        self.background = background
+        self.unreadable = 0
+        self.filled = 0
+        self._counting = threading.Lock()
+
+    @property
+    def dimensions(self) -> tuple[int, int]:
+        """Width and height in level-0 pixels."""
+        return self.levels[0].width, self.levels[0].height
+
+    @property
+    def mpp(self) -> float:
+        """µm per level-0 pixel (geometric mean of the two axes)."""
+        return self.resolution.mpp
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What is worth saying aloud about this slide."""
+        return self.resolution.notes
+
+    def read(self, xy: tuple[int, int], size: int, mpp: float) -> UInt8:
+        """Return RGB uint8 (size, size, 3) of the square whose top-left is `xy` (level-0 pixels), at exactly `mpp`.
+
+        Outside the slide and where it is transparent the background (white unless the file names another) shows.
+        A region that cannot be decoded raises `SlideError`; the slide stays usable.
+        """
+        if size < 1 or not (math.isfinite(mpp) and mpp > 0):
+            raise ValueError(f"read: size at least 1 and mpp above 0, not {size} and {mpp}")
+        scale_x, scale_y = mpp / self.resolution.mpp_x, mpp / self.resolution.mpp_y
+        level = choose_level(self.levels, min(scale_x, scale_y))
+        downsample = self.levels[level].downsample
+        source = size * size * max(1.0, scale_x / downsample) * max(1.0, scale_y / downsample)
+        if size * size > MAX_OUTPUT_PIXELS or source > MAX_SOURCE_PIXELS:
+            raise SlideError(
+                f"a patch of {size} px at {mpp:g} µm/px of slide {self.id!r} needs {source:.2g} pixels to be decoded "
+                f"(at most {MAX_SOURCE_PIXELS:.2g}, and {MAX_OUTPUT_PIXELS:.2g} in the patch)",
+                "ask for a smaller size or a finer resolution",
+            )
+        x, y = xy
+        return self._render(Box(x, y, x + size * scale_x, y + size * scale_y), (size, size), level)
+
+    def thumbnail(self, side: int) -> UInt8:
+        """Return RGB uint8 (h, w, 3) of the whole slide, the longer side at most `side` pixels and never enlarged.
+
+        It is made of the pyramid's pixels, never of the label, macro or thumbnail images stored beside them.
+        """
+        if not 1 <= side <= math.isqrt(MAX_OUTPUT_PIXELS):
+            raise ValueError(f"thumbnail: side between 1 and {math.isqrt(MAX_OUTPUT_PIXELS)}, not {side}")
+        width, height = self.dimensions
+        scale = max(1.0, max(width, height) / side)
+        size = max(1, round(width / scale)), max(1, round(height / scale))
+        before = self.filled
+        image = self._render(Box(0, 0, width, height), size, choose_level(self.levels, scale))
+        with self._counting:
+            self.filled = before
+        return image
+
+    def close(self) -> None:
+        """Release the file; reading afterwards is an error."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @abstractmethod
+    def _read_level(self, level: int, xy: tuple[int, int], size: tuple[int, int]) -> Image.Image:
+        """Return `size` (w, h) pixels of a level as RGB or RGBA; `xy` is the top-left in level-0 pixels.
+
+        The region may reach beyond the level: what lies outside is transparent.
+        """
+
+    def _render(self, box: Box, size: tuple[int, int], level: int) -> UInt8:
+        """Return `box` (level-0 pixels, may be fractional) resampled to `size` (w, h) from the given level."""
+        canvas = np.empty((size[1], size[0], 3), dtype=np.uint8)
+        canvas[:] = self.background
+        filled = 0
+        for part, where in blocks(box, size, self.levels[level].downsample):
+            left, top, right, bottom = where
+            pixels = (right - left) * (bottom - top)
+            if part.outside(self.dimensions):
+                filled += pixels
+                continue
+            window = source_window(part, box, self.levels[0], self.levels[level], (right - left, bottom - top))
+            image = self._read_level(level, window.origin, window.size)
+            opaque, alpha = flatten(image, self.background)
+            canvas[top:bottom, left:right] = np.asarray(resize(opaque, window.box, (right - left, bottom - top)))
+            if alpha is not None:
+                coverage = np.asarray(resize(alpha, window.box, (right - left, bottom - top)))
+                filled += int(np.count_nonzero(coverage < 128))
+        with self._counting:
+            self.filled += filled
+        return canvas

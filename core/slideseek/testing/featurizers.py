@@ -1,0 +1,197 @@
+"""The checks of a featurizer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slideseek.interfaces import Featurizer
+from slideseek.testing.checks import (
+    Check,
+    Make,
+    bound,
+    options_are_fields,
+    options_round_trip,
+    require,
+    require_protocol,
+)
+from slideseek.testing.toys import toy_images
+from slideseek.types import Float32, UInt8
+
+TOLERANCE = 1e-5
+"""Allowed difference, relative to the largest value: room for another order of additions in a larger batch."""
+
+
+def featurizer_checks(side: int = 64) -> tuple[Check, ...]:
+    """Return every check of a featurizer; the toy images are `side` pixels wide and high."""
+    on_images = (
+        features_have_the_stated_width,
+        empty_batch_gives_no_rows,
+        row_depends_on_its_image_alone,
+        rows_follow_the_images,
+        images_are_left_alone,
+        read_only_images_are_accepted,
+        strided_images_are_accepted,
+        fresh_featurizer_same_features,
+        different_images_differ,
+    )
+    shared = (featurizes_as_the_interface_says, options_are_fields, options_round_trip, width_is_positive)
+    return (*shared, *(bound(check, side=side) for check in on_images))
+
+
+def featurizes_as_the_interface_says(make: Make) -> None:
+    """The component has every member of the Featurizer interface."""
+    require_protocol(make, Featurizer)
+
+
+def width_is_positive(make: Make) -> None:
+    """`width` is a positive whole number, known before any image is seen."""
+    width = make().width
+    require(
+        isinstance(width, int) and not isinstance(width, bool) and width > 0,
+        "width to be an int of at least 1",
+        repr(width),
+        "return the length of one feature vector as a plain int",
+    )
+
+
+def features_have_the_stated_width(make: Make, side: int) -> None:
+    """Features are finite float32 (n, width)."""
+    featurizer = make()
+    images = toy_images(side=side)
+    features = featurizer.featurize(images)
+    _require_shape(features, len(images), featurizer.width)
+    require(
+        bool(np.isfinite(features).all()),
+        "finite features",
+        f"{int((~np.isfinite(features)).sum())} NaN or infinite values",
+        "guard divisions and logarithms against flat images",
+    )
+
+
+def empty_batch_gives_no_rows(make: Make, side: int) -> None:
+    """An empty batch gives float32 (0, width)."""
+    featurizer = make()
+    _require_shape(featurizer.featurize(toy_images(side=side)[:0]), 0, featurizer.width)
+
+
+def row_depends_on_its_image_alone(make: Make, side: int) -> None:
+    """An image on its own gives the row it gives inside a batch."""
+    featurizer = make()
+    images = toy_images(side=side)
+    together = featurizer.featurize(images)
+    alone = np.concatenate([featurizer.featurize(images[i : i + 1]) for i in range(len(images))])
+    _require_close(
+        together,
+        alone,
+        "the features of an image alone to equal its row in a batch",
+        "use no statistics over the batch: put a network in eval() mode, normalise each image by itself",
+    )
+
+
+def rows_follow_the_images(make: Make, side: int) -> None:
+    """Row i belongs to image i: images in another order give rows in that order."""
+    featurizer = make()
+    images = toy_images(side=side)
+    order = np.roll(np.arange(len(images))[::-1], 1)
+    _require_close(
+        featurizer.featurize(images)[order],
+        featurizer.featurize(images[order]),
+        "rows in the order of the images",
+        "undo any sorting or bucketing before returning",
+    )
+
+
+def images_are_left_alone(make: Make, side: int) -> None:
+    """`featurize` does not write into its input."""
+    images = toy_images(side=side).copy()
+    make().featurize(images)
+    require(
+        np.array_equal(images, toy_images(side=side)),
+        "the images unchanged",
+        "other pixels after featurize()",
+        "work on a copy: images.astype(np.float32) makes one, torch.from_numpy does not",
+    )
+
+
+def read_only_images_are_accepted(make: Make, side: int) -> None:
+    """Images that cannot be written to give the same features."""
+    images = toy_images(side=side)
+    _require_close(
+        make().featurize(images.copy()),
+        make().featurize(images),
+        "the same features of read-only images",
+        "do not change the images' flags, and copy before writing",
+    )
+
+
+def strided_images_are_accepted(make: Make, side: int) -> None:
+    """Images that do not lie contiguously in memory give the same features."""
+    featurizer = make()
+    images = toy_images(side=side)
+    plain = featurizer.featurize(images)
+    wide = np.zeros((len(images), side, side, 4), dtype=np.uint8)
+    wide[..., :3] = images
+    mirrored = np.ascontiguousarray(images[:, :, ::-1])
+    views: dict[str, UInt8] = {"channels of RGBA": wide[..., :3], "a mirrored view": mirrored[:, :, ::-1]}
+    for name, view in views.items():
+        _require_close(
+            plain,
+            featurizer.featurize(view),
+            f"the same features of images given as {name}",
+            "call np.ascontiguousarray(images) before handing them to code that needs it",
+        )
+
+
+def fresh_featurizer_same_features(make: Make, side: int) -> None:
+    """A fresh featurizer with the same options gives the same features."""
+    images = toy_images(side=side)
+    _require_close(
+        make().featurize(images),
+        make().featurize(images),
+        "two fresh featurizers with equal options to agree",
+        "seed what is drawn at random from an option, and load weights instead of drawing them",
+    )
+
+
+def different_images_differ(make: Make, side: int) -> None:
+    """Images that differ in colour and grain give features that differ."""
+    features = make().featurize(toy_images(side=side))
+    distinct = len(np.unique(features, axis=0))
+    require(
+        distinct == len(features),
+        f"{len(features)} different images to give {len(features)} different rows",
+        f"{distinct} different rows",
+        "check that pixel values reach the features and are not scaled to nothing",
+    )
+
+
+def _require_shape(features: Any, n: int, width: int) -> None:
+    is_array = isinstance(features, np.ndarray)
+    require(
+        is_array and features.dtype == np.float32 and features.shape == (n, width),
+        f"a float32 array of shape ({n}, {width})",
+        f"{features.dtype} {features.shape}" if is_array else type(features).__name__,
+        "return np.float32 of shape (number of images, self.width), a NumPy array on the CPU",
+    )
+
+
+def _require_close(expected: Float32, got: Float32, what: str, mend: str) -> None:
+    same_shape = expected.shape == got.shape
+    worst = _relative_difference(expected, got) if same_shape else np.inf
+    require(
+        worst <= TOLERANCE,
+        f"{what}, within {TOLERANCE:g} of the largest value",
+        f"a relative difference of {worst:.2g}" if same_shape else f"shapes {expected.shape} and {got.shape}",
+        mend,
+    )
+
+
+def _relative_difference(a: NDArray[Any], b: NDArray[Any]) -> float:
+    if a.size == 0:
+        return 0.0
+    scale = max(float(np.abs(a).max()), float(np.abs(b).max())) or 1.0
+    worst = float(np.abs(a.astype(np.float64) - b.astype(np.float64)).max()) / scale
+    return worst if np.isfinite(worst) else np.inf

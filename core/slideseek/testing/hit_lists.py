@@ -1,0 +1,69 @@
+"""Fill an index, search it and compare what it answers: the common steps of the index checks."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+from slideseek.interfaces import Index
+from slideseek.testing.checks import Make, require
+from slideseek.types import Code, CodeSpec, Hit, Mask
+
+CLOSE = 1e-5
+"""Allowed difference of two distances between float codes, whose rows have unit length in the toy data."""
+
+_WIDTHS = (37, 64)  # one that needs padding bits and one that does not
+
+
+def every_spec() -> tuple[CodeSpec, ...]:
+    """Return the forms of code the checks try: each kind, single and many, in two widths."""
+    kinds = ("float", "bits", "sparse")
+    return tuple(CodeSpec(*form) for form in itertools.product(kinds, _WIDTHS, (False, True)))  # type: ignore[arg-type]
+
+
+def accepted_specs(make: Make) -> list[CodeSpec]:
+    """Return the forms of code that the index does not refuse; at least one."""
+    specs = [spec for spec in every_spec() if make().refuses(spec) == ""]
+    require(bool(specs), "an index that accepts some form of code", "refusals only", 'return "" from refuses()')
+    return specs
+
+
+def filled(make: Make, codes: Sequence[Code]) -> Index:
+    """Return a fresh index that holds `codes`, added at once."""
+    index: Index = make()
+    index.add(codes)
+    return index
+
+
+def search(index: Index, code: Code, k: int, among: Mask | None = None) -> list[Hit]:
+    """Search and require a list of hits, at most k of them, no slide twice."""
+    hits: Any = index.search(code, k, among)  # whatever a plugin returns
+    require(
+        isinstance(hits, list) and all(isinstance(hit, Hit) for hit in hits),
+        "search() to return a list of slideseek.types.Hit",
+        repr(hits)[:80],
+        "build Hit(slide_id, distance) with a plain float",
+    )
+    require(
+        len(hits) <= k and len({hit.slide_id for hit in hits}) == len(hits),
+        f"at most {k} hits, no slide twice",
+        shown(hits),
+        "cut the list at k, and merge the rows of a set into one hit",
+    )
+    found: list[Hit] = hits
+    return found
+
+
+def require_same_hits(expected: Sequence[Hit], got: Sequence[Hit], what: str, mend: str) -> None:
+    """Require the same slides in the same order at the same distances, floats within `CLOSE`."""
+    same = len(expected) == len(got) and all(
+        a.slide_id == b.slide_id and abs(a.distance - b.distance) <= CLOSE for a, b in zip(expected, got)
+    )
+    require(same, f"{what}: {shown(expected)}", shown(got), mend)
+
+
+def shown(hits: Sequence[Hit]) -> str:
+    """Write hits for a message, the first six of them."""
+    listed = ", ".join(f"{hit.slide_id} {hit.distance:g}" for hit in hits[:6])
+    return f"[{listed}{', ...' if len(hits) > 6 else ''}]" + (f" ({len(hits)} hits)" if len(hits) > 6 else "")

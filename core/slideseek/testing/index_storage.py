@@ -1,0 +1,201 @@
+"""The checks of what an index holds: adding, removing, saving, loading."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from slideseek.errors import SlideseekError
+from slideseek.interfaces import Index
+from slideseek.testing.checks import Check, Make, require, require_error
+from slideseek.testing.hit_lists import accepted_specs, filled, require_same_hits, search
+from slideseek.testing.stored_files import require_no_pickle
+from slideseek.testing.toys import toy_codes
+from slideseek.types import Code, CodeSpec
+
+REFUSALS = (SlideseekError, ValueError, KeyError)
+HALF = 9
+
+
+def storage_checks() -> tuple[Check, ...]:
+    """Return the checks of adding, removing, saving and loading."""
+    return (
+        ids_name_every_slide,
+        order_of_adding_does_not_matter,
+        duplicate_id_is_refused,
+        removed_slides_are_gone,
+        unknown_removal_is_refused,
+        nbytes_grows,
+        saved_index_searches_alike,
+        loaded_index_can_be_changed,
+        empty_index_can_be_saved,
+        index_files_hold_no_pickle,
+    )
+
+
+def ids_name_every_slide(make: Make) -> None:
+    """`ids` names every slide once, and is empty at first."""
+    for spec in accepted_specs(make):
+        codes = toy_codes(spec)
+        index = make()
+        require(len(index.ids) == 0, "a fresh index without ids", f"{len(index.ids)} ids", "begin with no codes")
+        index.add(codes)
+        require(
+            sorted(index.ids) == [code.slide_id for code in codes],
+            f"the ids of the {len(codes)} slides added",
+            f"{len(index.ids)} ids, {list(index.ids)[:4]}...",
+            "keep one id a slide, whatever the number of its rows",
+        )
+
+
+def order_of_adding_does_not_matter(make: Make) -> None:
+    """Codes added at once, in parts with searches in between, or in another order give the same hits."""
+    for spec in accepted_specs(make):
+        codes = toy_codes(spec)
+        at_once = filled(make, codes)
+        in_parts = make()
+        for part in (codes[:1], codes[1:HALF], (), codes[HALF:]):
+            in_parts.add(part)
+            search(in_parts, codes[0], 3)
+        mend = "let add() take effect at once, also after a search; order ties by slide id, not by position"
+        _require_alike(at_once, in_parts, spec, "the same hits after adding in parts", mend)
+        _require_alike(at_once, filled(make, codes[::-1]), spec, "the same hits after adding in another order", mend)
+
+
+def duplicate_id_is_refused(make: Make) -> None:
+    """Adding a slide id that is already there raises, also within one call, and no id is ever held twice."""
+    for spec in accepted_specs(make):
+        codes = toy_codes(spec)
+        again = replace(codes[4], slide_id=codes[2].slide_id)
+        mend = "look for known ids before storing anything, and raise SlideseekError with the id"
+        for index, more in ((filled(make, codes), [again]), (make(), [*codes, again])):
+            require_error(partial(index.add, more), REFUSALS, "for a slide id twice", mend)
+            ids = list(index.ids)
+            require(len(set(ids)) == len(ids), "every id once after the refusal", f"{ids}", mend)
+
+
+def removed_slides_are_gone(make: Make) -> None:
+    """Removed slides are found no more, the others as if those had never been there; they can be added again."""
+    for spec in accepted_specs(make):
+        codes = toy_codes(spec)
+        gone = {codes[0].slide_id, codes[7].slide_id, codes[-1].slide_id}
+        index = filled(make, codes)
+        index.remove(sorted(gone))
+        mend = "drop every row of the slide, and its entry in ids"
+        _require_alike(
+            filled(make, [code for code in codes if code.slide_id not in gone]),
+            index,
+            spec,
+            "the hits of an index that never held the removed slides",
+            mend,
+        )
+        index.add([code for code in codes if code.slide_id in gone])
+        _require_alike(filled(make, codes), index, spec, "the hits of before after adding them again", mend)
+
+
+def unknown_removal_is_refused(make: Make) -> None:
+    """Removing an id that is not there raises, and nothing is removed."""
+    for spec in accepted_specs(make):
+        codes = toy_codes(spec)
+        index = filled(make, codes)
+        mend = "look every id up before removing the first one, and raise SlideseekError with the unknown id"
+        require_error(
+            partial(index.remove, [codes[1].slide_id, "nobody"]),
+            REFUSALS,
+            "for an id that is not in the index",
+            mend,
+        )
+        _require_alike(filled(make, codes), index, spec, "nothing removed after the refusal", mend)
+
+
+def nbytes_grows(make: Make) -> None:
+    """`nbytes` counts at least the bytes of the codes and grows when codes are added."""
+    for spec in accepted_specs(make):
+        codes = toy_codes(spec)
+        index = make()
+        sizes = [index.nbytes]
+        for part in (codes[:HALF], codes[HALF:]):
+            index.add(part)
+            sizes.append(index.nbytes)
+        require(
+            all(isinstance(size, int) for size in sizes) and 0 <= sizes[0] < sizes[1] < sizes[2],
+            "nbytes to be an int that grows with every code added",
+            f"{sizes} for 0, {HALF} and {len(codes)} codes",
+            "sum the nbytes of the stored arrays",
+        )
+
+
+def saved_index_searches_alike(make: Make) -> None:
+    """An index restored by `load` has the ids of the saved one, in order, and gives the same hits."""
+    for spec in accepted_specs(make):
+        codes = toy_codes(spec, space="kidney")
+        index = filled(make, codes)
+        index.remove([codes[3].slide_id])
+        mend = "write codes, ids and spaces, and restore them in the same order"
+        with tempfile.TemporaryDirectory() as folder:
+            restored = _restored(make, index, Path(folder))
+            require(
+                list(restored.ids) == list(index.ids),
+                f"the ids of the saved index, {list(index.ids)[:4]}...",
+                f"{list(restored.ids)[:4]}... ({len(restored.ids)} ids)",
+                mend,
+            )
+            _require_alike(index, restored, spec, "the hits of the saved index", mend, space="kidney")
+            hits = search(restored, replace(codes[0], space="liver"), 3)
+            require(hits == [], "no hits in another space after load()", f"{hits}", mend)
+
+
+def loaded_index_can_be_changed(make: Make) -> None:
+    """A loaded index takes new codes and lets old ones go."""
+    for spec in accepted_specs(make):
+        codes = toy_codes(spec)
+        with tempfile.TemporaryDirectory() as folder:
+            index = _restored(make, filled(make, codes[:HALF]), Path(folder))
+            index.remove([codes[0].slide_id])
+            index.add(codes[HALF:])
+            _require_alike(
+                filled(make, codes[1:]),
+                index,
+                spec,
+                "the hits of an index built from the same codes",
+                "copy mapped arrays before changing them",
+            )
+
+
+def empty_index_can_be_saved(make: Make) -> None:
+    """An index without codes can be saved and loaded, and used from there on."""
+    for spec in accepted_specs(make):
+        codes = toy_codes(spec)
+        with tempfile.TemporaryDirectory() as folder:
+            index = _restored(make, make(), Path(folder))
+            require(len(index.ids) == 0, "no ids", f"{len(index.ids)} ids", "save and restore the empty state")
+            index.add(codes)
+            _require_alike(filled(make, codes), index, spec, "the hits of a fresh index", "load() must allow add()")
+
+
+def index_files_hold_no_pickle(make: Make) -> None:
+    """`save` writes no pickle."""
+    for spec in accepted_specs(make):
+        with tempfile.TemporaryDirectory() as folder:
+            filled(make, toy_codes(spec)).save(Path(folder))
+            require_no_pickle(Path(folder))
+
+
+def _restored(make: Make, index: Index, folder: Path) -> Index:
+    index.save(folder)
+    restored: Index = make()
+    restored.load(folder)
+    return restored
+
+
+def _require_alike(expected: Index, got: Index, spec: CodeSpec, what: str, mend: str, space: str = "") -> None:
+    """Require the same hits of both indexes for a few queries, one of them a code they may hold."""
+    queries: Sequence[Code] = (
+        *toy_codes(spec, n=20, space=space)[:1],
+        *toy_codes(spec, seed=1, n=3, space=space, prefix="query"),
+    )
+    for query in queries:
+        require_same_hits(search(expected, query, 25), search(got, query, 25), f"{what} ({spec})", mend)

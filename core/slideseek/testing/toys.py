@@ -1,0 +1,135 @@
+"""Small seeded inputs for checks and for a plugin's own tests: bags, images, slides and codes.
+
+Same arguments, same bytes. Arrays are read-only, as those of a memory-mapped archive are.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slideseek.types import Bag, Code, CodeSpec, UInt8
+
+if TYPE_CHECKING:
+    from slideseek.interfaces import Slide
+
+_Array = TypeVar("_Array", bound=NDArray[Any])
+
+_STAINS = np.array([[214, 132, 178], [168, 92, 160], [226, 168, 190], [128, 74, 142]], dtype=np.float64)
+_BLOCK = 16
+"""Side of the flat squares a toy slide is made of, in level-0 pixels."""
+
+
+class ToyBags(NamedTuple):
+    """Bags with one label and one patient each: `encoder.fit(*toy_bags())` trains on them."""
+
+    bags: tuple[Bag, ...]
+    labels: tuple[str, ...]
+    groups: tuple[str, ...]
+
+
+def toy_bags(
+    seed: int = 0, count: int = 12, width: int = 16, sites: Sequence[str] = ("kidney", "liver"), patches: int = 8
+) -> ToyBags:
+    """Make `count` bags of `patches` to `2 * patches - 1` Gaussian features of `width` values, read-only.
+
+    A label moves the mean of a bag's features, so that there is something to learn. Sites alternate, a patient
+    has two slides in a row, and every site meets both labels.
+    """
+    rng = np.random.default_rng([seed, count, width])
+    directions = rng.normal(size=(2, width))
+    bags: list[Bag] = []
+    labels: list[str] = []
+    for number in range(count):
+        label = number // len(sites) % 2
+        n = int(rng.integers(patches, 2 * patches))
+        features = rng.normal(size=(n, width)) + directions[label] + 0.5
+        cells = rng.permutation(64)[:n] if n <= 64 else np.arange(n)
+        xy = np.stack([cells % 8, cells // 8], axis=1) * 512
+        bags.append(
+            Bag(
+                f"toy-{number:02d}",
+                _frozen(features.astype(np.float32)),
+                _frozen(xy.astype(np.int32)),
+                sites[number % len(sites)],
+            )
+        )
+        labels.append(("calm", "busy")[label])
+    return ToyBags(tuple(bags), tuple(labels), tuple(f"patient-{n // 2}" for n in range(count)))
+
+
+def toy_images(seed: int = 0, count: int = 6, side: int = 64) -> UInt8:
+    """Make RGB uint8 (count, side, side, 3) patches that differ in colour and grain, read-only."""
+    rng = np.random.default_rng([seed, count, side])
+    stain = rng.uniform(60, 220, size=(count, 1, 1, 3))
+    grain = rng.normal(size=(count, side, side, 1)) * np.linspace(5, 40, count).reshape(-1, 1, 1, 1)
+    return _frozen(np.clip(stain + grain, 0, 255).astype(np.uint8))
+
+
+def toy_slide(
+    seed: int = 0,
+    width: int = 4096,
+    height: int = 3072,
+    mpp: float = 0.5,
+    tissue: bool = True,
+    glass: int = 255,
+    slide_id: str = "toy-slide",
+) -> Slide:
+    """Make an in-memory slide: a stained ellipse over three quarters of it, or nothing but glass without `tissue`.
+
+    width, height: level-0 pixels. mpp: µm per level-0 pixel. glass: grey level of the background; below 255 it
+    is grainy, as scanned glass is.
+    """
+    from slideseek.slides.image_reader import ArraySlide
+
+    return ArraySlide(_slide_pixels(seed, width, height, tissue, glass), mpp=mpp, slide_id=slide_id)
+
+
+def toy_codes(spec: CodeSpec, seed: int = 0, n: int = 20, space: str = "", prefix: str = "slide") -> tuple[Code, ...]:
+    """Make `n` codes that honour `spec`, named `{prefix}-00` and so on; float rows have unit length.
+
+    A set has two to five rows. A sparse row has about a fifth of its values.
+    """
+    rng = np.random.default_rng([seed, n, spec.width, ("float", "bits", "sparse").index(spec.kind)])
+    codes = []
+    for number in range(n):
+        rows = int(rng.integers(2, 6)) if spec.many else 1
+        codes.append(Code(f"{prefix}-{number:02d}", _frozen(_rows(rng, spec, rows)), space))
+    return tuple(codes)
+
+
+def _rows(rng: np.random.Generator, spec: CodeSpec, n: int) -> NDArray[Any]:
+    if spec.kind == "bits":
+        return np.packbits(rng.random((n, spec.width)) < 0.5, axis=1)
+    values = rng.normal(size=(n, spec.width))
+    if spec.kind == "sparse":
+        kept = rng.random(values.shape) < 0.2
+        kept[np.arange(n), rng.integers(spec.width, size=n)] = True
+        values = np.where(kept, values, 0.0)
+    unit: NDArray[np.float64] = values / np.linalg.norm(values, axis=1, keepdims=True)
+    return unit.astype(np.float32)
+
+
+@functools.lru_cache(maxsize=4)  # a selector's checks ask for the same few slides again and again
+def _slide_pixels(seed: int, width: int, height: int, tissue: bool, glass: int) -> UInt8:
+    rng = np.random.default_rng([seed, width, height])
+    rows, columns = -(-height // _BLOCK), -(-width // _BLOCK)
+    small = np.full((rows, columns, 3), float(glass))
+    if glass < 255:
+        small += rng.normal(scale=2.0, size=small.shape)
+    if tissue:
+        y, x = np.ogrid[-1 : 1 : rows * 1j, -1 : 1 : columns * 1j]
+        colours = _STAINS[rng.integers(2, size=(rows, columns)) + np.where(x < 0, 0, 2)]
+        colours += rng.normal(scale=8.0, size=(rows, columns, 1))
+        small = np.where((x**2 + y**2 < 0.95)[..., None], colours, small)
+    large = np.clip(small, 0, 255).astype(np.uint8).repeat(_BLOCK, axis=0).repeat(_BLOCK, axis=1)
+    return _frozen(np.ascontiguousarray(large[:height, :width]))
+
+
+def _frozen(array: _Array) -> _Array:
+    array.setflags(write=False)
+    return array

@@ -1,0 +1,1 @@
+"""Encoders: from the set of patch features of a slide to one code."""

@@ -1,0 +1,146 @@
+"""Learnt state on disk: `model.json` says what it is, `model.safetensors` holds the numbers.
+
+Both are checked before a number is used: format version, encoder, options, and the shape and type of every tensor
+against what the facts in the JSON imply. Nothing is unpickled.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
+
+from slideseek.errors import DamagedError, SlideseekError
+
+FORMAT = 1
+MOST_VALUES = 2**32
+"""Values a model may hold at most: a header that claims more is refused before anything is allocated."""
+
+Tensors: TypeAlias = dict[str, NDArray[Any]]
+Facts: TypeAlias = dict[str, Any]
+Layout: TypeAlias = Mapping[str, tuple[tuple[int, ...], str]]
+"""Tensor name -> (shape, NumPy type name)."""
+
+
+def deciding_options(encoder: Any) -> dict[str, Any]:
+    """Return the options of a component that decide its result, as JSON keeps them."""
+    options = {
+        item.name: getattr(encoder, item.name)
+        for item in dataclasses.fields(encoder)
+        if item.init and item.metadata.get("affects_result", True)
+    }
+    plain: dict[str, Any] = json.loads(json.dumps(options, default=str))
+    return plain
+
+
+def write_atomically(path: Path, payload: bytes) -> None:
+    """Write `payload` under a temporary name, sync it and rename it to `path`."""
+    temporary = path.with_name(f".{path.name}.part")
+    with temporary.open("wb") as file:
+        file.write(payload)
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)
+
+
+def write_model(folder: Path, name: str, options: Mapping[str, Any], facts: Facts, tensors: Tensors) -> None:
+    """Write a model of the encoder registered as `name` into the existing `folder`; the JSON comes last."""
+    head = {"format": FORMAT, "encoder": name, "options": dict(options), "facts": facts}
+    arrays = {key: np.ascontiguousarray(value) for key, value in tensors.items()}
+    write_atomically(folder / "model.safetensors", save(arrays))
+    write_atomically(folder / "model.json", json.dumps(head, indent=1, sort_keys=True).encode())
+
+
+def read_model(
+    folder: Path, name: str, options: Mapping[str, Any], layout: Callable[[Facts], Layout]
+) -> tuple[Facts, Tensors]:
+    """Return the facts and tensors of the model in `folder`, or raise an error that names what does not fit.
+
+    layout: says which tensors the facts imply; it may raise `KeyError`, `TypeError` or `ValueError` for bad facts.
+    """
+    head = _read_head(folder)
+    if head.get("format") != FORMAT:
+        raise SlideseekError(
+            f"the model in {folder} has format version {head.get('format')!r}, this slideseek reads {FORMAT}",
+            "fit the encoder again, or use the slideseek version that wrote it",
+        )
+    if head.get("encoder") != name:
+        raise SlideseekError(
+            f"the model in {folder} was written by encoder {head.get('encoder')!r}, not {name!r}",
+            "load it with that encoder, or fit this one",
+        )
+    _compare_options(folder, head.get("options"), options)
+    facts = head.get("facts")
+    try:
+        if not isinstance(facts, dict):
+            raise TypeError("facts is not a table")
+        wanted = layout(facts)
+        if any(size < 0 for shape, _ in wanted.values() for size in shape):
+            raise ValueError("a size is negative")
+        if sum(math.prod(shape) for shape, _ in wanted.values()) > MOST_VALUES:
+            raise ValueError(f"more than {MOST_VALUES} values")
+    except (KeyError, TypeError, ValueError) as error:
+        raise DamagedError(
+            f"the facts in {folder / 'model.json'} make no sense ({error})", "fit the encoder again"
+        ) from error
+    return facts, _read_tensors(folder / "model.safetensors", wanted)
+
+
+def _read_head(folder: Path) -> dict[str, Any]:
+    path = folder / "model.json"
+    try:
+        head = json.loads(path.read_bytes())
+    except (OSError, ValueError) as error:
+        raise DamagedError(f"{path} cannot be read ({error})", "fit the encoder again") from error
+    if not isinstance(head, dict):
+        raise DamagedError(f"{path} does not hold a table", "fit the encoder again")
+    return head
+
+
+def _compare_options(folder: Path, stored: Any, options: Mapping[str, Any]) -> None:
+    if not isinstance(stored, dict) or set(stored) != set(options):
+        raise SlideseekError(
+            f"the model in {folder} was fitted with other options than this encoder has", "fit the encoder again"
+        )
+    for key in sorted(options):
+        if stored[key] != options[key]:
+            raise SlideseekError(
+                f"the model in {folder} was fitted with {key} = {stored[key]!r}, the encoder has {options[key]!r}",
+                "use the options the model was fitted with, or fit the encoder again",
+            )
+
+
+def _read_tensors(path: Path, wanted: Layout) -> Tensors:
+    tensors: Tensors = {}
+    try:
+        with safe_open(path, framework="numpy") as file:
+            if set(file.keys()) != set(wanted):
+                raise DamagedError(f"{path} holds other tensors than its model.json says", "fit the encoder again")
+            for key, (shape, dtype) in wanted.items():
+                part = file.get_slice(key)
+                if tuple(part.get_shape()) != shape or part.get_dtype() != _SAFETENSORS_NAMES[dtype]:
+                    raise DamagedError(
+                        f"tensor {key!r} in {path} is {part.get_dtype()} {tuple(part.get_shape())}, "
+                        f"its model.json implies {_SAFETENSORS_NAMES[dtype]} {shape}",
+                        "fit the encoder again",
+                    )
+            for key in wanted:
+                tensors[key] = file.get_tensor(key)
+    except (OSError, SafetensorError) as error:
+        raise DamagedError(f"{path} cannot be read ({error})", "fit the encoder again") from error
+    for key, value in tensors.items():
+        if value.dtype.kind == "f" and not np.isfinite(value).all():
+            raise DamagedError(f"tensor {key!r} in {path} holds NaN or infinite values", "fit the encoder again")
+    return tensors
+
+
+_SAFETENSORS_NAMES = {"float32": "F32", "float64": "F64", "int64": "I64"}

@@ -1,0 +1,37 @@
+"""Pin BLAS to one thread where the last bits of a result must not depend on the machine's thread count."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+
+from threadpoolctl import ThreadpoolController
+
+_lock = threading.Lock()
+_users = 0
+_limit: AbstractContextManager[Any] | None = None
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Run NumPy, SciPy and scikit-learn on one thread inside the block.
+
+    The setting belongs to the process, so the first user sets it and the last one puts it back: encoding from
+    several Python threads at once never lets a block run with the old setting.
+    """
+    global _users, _limit
+    with _lock:
+        if _users == 0:
+            _limit = ThreadpoolController().limit(limits=1)
+            _limit.__enter__()
+        _users += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _users -= 1
+            if _users == 0 and _limit is not None:
+                _limit.__exit__(None, None, None)
+                _limit = None

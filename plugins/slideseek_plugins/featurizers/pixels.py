@@ -1,0 +1,55 @@
+"""From a patch image to the numbers a network takes: resize, then normalise; one image at a time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from PIL import Image
+
+from slideseek.types import Float32, UInt8
+
+Rgb: TypeAlias = tuple[float, float, float]
+
+IMAGENET_MEAN: Rgb = (0.485, 0.456, 0.406)
+IMAGENET_STD: Rgb = (0.229, 0.224, 0.225)
+
+
+def check_images(images: UInt8) -> None:
+    """Refuse what is not RGB uint8 (n, side, side, 3)."""
+    square = images.ndim == 4 and images.shape[1] == images.shape[2] >= 1 and images.shape[3] == 3
+    if images.dtype != np.uint8 or not square:
+        raise ValueError(f"images: uint8 (n, side, side, 3), not {images.dtype} {images.shape}")
+
+
+def resize(image: UInt8, side: int) -> UInt8:
+    """Resample RGB uint8 (s, s, 3) to (side, side, 3); an image of that side is returned untouched.
+
+    Pillow's bicubic filter widens with the reduction, so that every source pixel counts (no aliasing), and it
+    works in fixed point: the result is the same on every machine and for any number of threads.
+    """
+    if image.shape[0] == side:
+        return image
+    return np.array(Image.fromarray(image).resize((side, side), Image.Resampling.BICUBIC))
+
+
+@dataclass(frozen=True, slots=True)
+class Preparation:
+    """Resize to `side` (0: keep the side) and return `(pixel - mean) / std`, with pixels from 0 to 255."""
+
+    side: int
+    mean: Rgb
+    std: Rgb
+
+    def __call__(self, image: UInt8) -> Float32:
+        """Turn RGB uint8 (s, s, 3) into float32 (3, side, side), a view of channels-last memory."""
+        pixels = resize(image, self.side or image.shape[0]).astype(np.float32)
+        pixels -= np.asarray(self.mean, dtype=np.float32)
+        pixels /= np.asarray(self.std, dtype=np.float32)
+        return pixels.transpose(2, 0, 1)
+
+    @classmethod
+    def unit(cls, side: int, mean: Rgb, std: Rgb) -> Preparation:
+        """Make a preparation whose mean and std are given for pixels from 0 to 1."""
+        return cls(side, (mean[0] * 255, mean[1] * 255, mean[2] * 255), (std[0] * 255, std[1] * 255, std[2] * 255))

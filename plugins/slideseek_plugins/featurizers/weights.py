@@ -1,0 +1,120 @@
+"""Read a file of network weights: bounded, never executed, checked against the network that will take it."""
+
+from __future__ import annotations
+
+import hashlib
+import pickle
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TypeAlias, TypeVar
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import Tensor, nn
+
+from slideseek.errors import DamagedError, SlideseekError, UsageError
+
+State: TypeAlias = dict[str, Tensor]
+Network = TypeVar("Network", bound=nn.Module)
+
+SUFFIXES = (".pth", ".pt", ".bin", ".safetensors")
+
+
+def require_weights(weights: Path | None, featurizer: str, source: str) -> Path:
+    """Return the path of a weights file that is there; otherwise say what to download and where to put it."""
+    fix = f"download {source} and set weights = \"/path/to/the/file\" for featurizer '{featurizer}'"
+    if weights is None or not str(weights).strip() or weights == Path():
+        raise UsageError(f"featurizer '{featurizer}' needs a weights file and none is set", fix)
+    path = weights.expanduser()
+    if not path.is_file():
+        raise UsageError(f"weights of featurizer '{featurizer}': there is no file {path}", fix)
+    return path
+
+
+def file_sha256(path: Path) -> str:
+    """Return the SHA-256 of a file as 64 hexadecimal digits."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def check_sha256(path: Path, expected: str, fix: str) -> None:
+    """Refuse a file whose SHA-256 is not `expected`."""
+    got = file_sha256(path)
+    if got != expected:
+        raise DamagedError(f"{path.name}: its SHA-256 is {got[:16]}…, not {expected[:16]}…", fix)
+
+
+def read_state(path: Path, limit: int) -> State:
+    """Return the tensors of a `.pth` or `.safetensors` file of at most `limit` bytes, on the CPU.
+
+    A `.pth` is read with `weights_only=True`: it can hold tensors and plain containers, anything that would
+    run code is refused. A state dict nested under `state_dict`, `model_state_dict` or `model` is unwrapped.
+    """
+    size = path.stat().st_size
+    if zipfile.is_zipfile(path):  # the usual container of a .pth: bound what it unpacks to
+        with zipfile.ZipFile(path) as archive:
+            size = max(size, sum(entry.file_size for entry in archive.infolist()))
+    if size > limit:
+        raise SlideseekError(
+            f"{path.name}: {size:,} bytes, at most {limit:,} fit this network", "check that it is the right file"
+        )
+    if path.suffix not in SUFFIXES:
+        raise UsageError(
+            f"{path.name}: cannot tell the format from '{path.suffix}'", f"use one of {', '.join(SUFFIXES)}"
+        )
+    try:
+        if path.suffix == ".safetensors":
+            loaded: object = load_file(path)
+        else:
+            loaded = torch.load(path, map_location="cpu", weights_only=True)
+    except pickle.UnpicklingError as error:
+        raise SlideseekError(
+            f"{path.name}: holds more than tensors, and loading it would run code from the file",
+            "use a file with the state dict alone, best as .safetensors",
+        ) from error
+    except (SafetensorError, RuntimeError, EOFError, ValueError, KeyError) as error:
+        reason = str(error).splitlines()[0]
+        raise SlideseekError(f"{path.name}: not a readable weights file ({reason})", "download it again") from error
+    return _tensors(loaded, path)
+
+
+def _tensors(loaded: object, path: Path) -> State:
+    for key in ("state_dict", "model_state_dict", "model"):
+        if isinstance(loaded, Mapping) and isinstance(loaded.get(key), Mapping):
+            loaded = loaded[key]
+    if not isinstance(loaded, Mapping) or not loaded or not all(isinstance(value, Tensor) for value in loaded.values()):
+        raise SlideseekError(f"{path.name}: holds no state dict (names and tensors)", "save model.state_dict() instead")
+    return {str(name): value for name, value in loaded.items()}
+
+
+def fill(network: Network, state: Mapping[str, Tensor], source: str) -> Network:
+    """Load `state` into `network` after checking that names and shapes agree; return it in evaluation mode.
+
+    source: the name of the file, for messages. Counters of batches seen in training may be absent.
+    """
+    wanted = {name: tuple(tensor.shape) for name, tensor in network.state_dict().items()}
+    needed = {name for name in wanted if not name.endswith(".num_batches_tracked")}
+    missing = sorted(needed - state.keys())
+    unknown = sorted(state.keys() - wanted.keys())
+    shapes = [
+        f"{name} is {tuple(state[name].shape)}, not {wanted[name]}"
+        for name in wanted
+        if name in state and tuple(state[name].shape) != wanted[name]
+    ]
+    problems = [
+        f"{len(names)} {what}, such as {names[0]}"
+        for what, names in (("tensors missing", missing), ("unknown tensors", unknown), ("wrong shapes", shapes))
+        if names
+    ]
+    if problems:
+        raise SlideseekError(
+            f"{source}: does not fit {type(network).__name__} ({'; '.join(problems)})",
+            "check that the file belongs to this network",
+        )
+    broken = [name for name in sorted(needed) if not bool(torch.isfinite(state[name]).all())]
+    if broken:
+        raise SlideseekError(f"{source}: {broken[0]} holds values that are not finite", "download the file again")
+    network.load_state_dict({name: state[name] for name in wanted if name in state}, strict=False)
+    return network.eval()

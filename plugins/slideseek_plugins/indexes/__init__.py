@@ -1,0 +1,1 @@
+"""Indexes: find the nearest codes, exactly or with a measured recall."""

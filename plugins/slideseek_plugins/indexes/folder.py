@@ -1,0 +1,131 @@
+"""Files of an index on disk: a checked header, small checked files and large mapped arrays.
+
+`header.json` names every other file. It carries its own SHA-256 and those of the small files; the large arrays are
+mapped, never read whole, so for them the exact size, dtype and shape are checked. Anything that does not match is a
+`DamagedError` that names the file: an index is derived data, so the fix is always to build it again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slideseek.errors import DamagedError
+
+HEADER = "header.json"
+FORMAT = "slideseek-index"
+VERSION = 1
+
+
+def damaged(path: Path, what: str) -> DamagedError:
+    """Make the error of a file that cannot be used."""
+    return DamagedError(f"index file {path}: {what}", "rebuild the index from the stored codes")
+
+
+def write_header(folder: Path, index: str, content: Mapping[str, Any], small_files: Sequence[str]) -> None:
+    """Write the header, last of all files: a folder without one was never finished."""
+    header = {
+        "format": FORMAT,
+        "version": VERSION,
+        "index": index,
+        **content,
+        "sha256": {name: _sha256((folder / name).read_bytes()) for name in small_files},
+    }
+    header["header_sha256"] = _sha256(_canonical(header))
+    with (folder / HEADER).open("w", encoding="utf-8") as stream:
+        json.dump(header, stream, indent=1, sort_keys=True)
+        _sync(stream.fileno(), stream)
+
+
+def read_header(folder: Path, index: str) -> dict[str, Any]:
+    """Return the header of the folder, which must have been written by the index of this name."""
+    path = folder / HEADER
+    try:
+        header = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        raise damaged(path, "missing, so the folder holds no finished index") from None
+    except (ValueError, OSError) as error:
+        raise damaged(path, f"not readable as JSON ({error})") from error
+    if not isinstance(header, dict) or header.get("format") != FORMAT:
+        raise damaged(path, "not the header of a slideseek index")
+    if header.get("version") != VERSION:
+        raise damaged(path, f"format version {header.get('version')!r}, this release reads version {VERSION}")
+    if header.pop("header_sha256", None) != _sha256(_canonical(header)):
+        raise damaged(path, "content does not match its own SHA-256")
+    if header["index"] != index:
+        raise damaged(path, f"written by index {header['index']!r}, not {index!r}")
+    return header
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write and sync a small file."""
+    with path.open("wb") as stream:
+        stream.write(content)
+        _sync(stream.fileno(), stream)
+
+
+def read_small(folder: Path, name: str, header: Mapping[str, Any]) -> bytes:
+    """Return the content of a small file after checking its SHA-256."""
+    path = folder / name
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise damaged(path, error.strerror or "cannot be read") from error
+    if header["sha256"].get(name) != _sha256(content):
+        raise damaged(path, "content does not match the SHA-256 in the header")
+    return content
+
+
+def write_array(path: Path, array: NDArray[Any]) -> None:
+    """Write and sync an array as .npy."""
+    with path.open("wb") as stream:
+        np.lib.format.write_array(stream, array, allow_pickle=False)
+        _sync(stream.fileno(), stream)
+
+
+def link_array(source: Path, target: Path) -> None:
+    """Give an unchanged array file a second name; copy it where the file system has no hard links.
+
+    Array files are never written in place, so sharing them between two saved indexes is safe.
+    """
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copyfile(source, target)
+
+
+def map_array(path: Path, dtype: np.dtype[Any], shape: tuple[int, ...]) -> NDArray[Any]:
+    """Map an array read-only after checking dtype, shape and size."""
+    try:
+        mapped = np.load(path, mmap_mode="r", allow_pickle=False)
+        size = path.stat().st_size
+    except FileNotFoundError:
+        raise damaged(path, "missing") from None
+    except (ValueError, EOFError, OSError) as error:
+        raise damaged(path, f"not a whole .npy array ({error})") from error
+    if mapped.dtype != dtype or mapped.shape != shape:
+        raise damaged(path, f"holds {mapped.dtype} {mapped.shape}, the header says {dtype} {shape}")
+    if size != mapped.offset + mapped.nbytes:
+        raise damaged(path, f"{size} bytes, {mapped.offset + mapped.nbytes} expected")
+    return np.asarray(mapped)
+
+
+def _canonical(header: Mapping[str, Any]) -> bytes:
+    return json.dumps(header, sort_keys=True, separators=(",", ":")).encode()
+
+
+def _sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def _sync(descriptor: int, stream: Any) -> None:
+    stream.flush()
+    os.fsync(descriptor)

@@ -1,0 +1,255 @@
+"""What every bundled index shares: slides in append order, tombstones, spaces, masks and persistence.
+
+A slide is a run of *rows*; a row is one entry in each of the store's parallel arrays ("fields"), whatever those mean to
+the index: a packed barcode, a vector and its norm, or one non-zero of a sparse vector. Slides live in *slots*, numbered
+in the order they were added. Slots are grouped in immutable segments, in memory or mapped from a file, so adding to a
+mapped index touches no old data; neighbouring segments of similar size are merged, which keeps their number
+logarithmic. A removed slide leaves a dead slot until the store is compacted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slideseek.errors import SlideseekError
+from slideseek.types import Int64, Mask
+
+from . import folder as files
+
+IDS, SLIDES = "ids.bin", "slides.npy"
+DEAD_SHARE = 0.25
+"""Share of dead slots beyond which a removal compacts at once."""
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A run of slots. starts: int64 (n + 1,), slot i holds rows starts[i]:starts[i + 1] of every field.
+
+    paths: the file of each field when the segment is mapped, else empty.
+    """
+
+    starts: Int64
+    fields: Mapping[str, NDArray[Any]]
+    paths: Mapping[str, Path]
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the fields."""
+        return sum(array.nbytes for array in self.fields.values())
+
+
+class SlideStore:
+    """Hold the slides of an index. columns: of the codes given to `add`; 0 while the store is empty."""
+
+    def __init__(self) -> None:
+        self.columns = 0
+        self.segments: list[Segment] = []
+        self.slot_ids: list[str] = []
+        self.spaces: list[str] = []
+        self.slot_spaces: NDArray[np.int32] = np.empty(0, np.int32)
+        self.alive: Mask = np.empty(0, np.bool_)
+        self._slot_of: dict[str, int] | None = None
+        self._live_ids: tuple[str, ...] | None = None
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """Ids of the live slides, in slot order."""
+        if self._live_ids is None:
+            slots = np.flatnonzero(self.alive).tolist()
+            self._live_ids = tuple(self.slot_ids[slot] for slot in slots)
+        return self._live_ids
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all rows held, those of dead slots included."""
+        return sum(segment.nbytes for segment in self.segments)
+
+    def add(
+        self,
+        columns: int,
+        slide_ids: Sequence[str],
+        spaces: Sequence[str],
+        counts: Sequence[int],
+        fields: Mapping[str, NDArray[Any]],
+    ) -> None:
+        """Append slides. counts: rows of each slide, in the order in which the arrays of `fields` hold them."""
+        if not slide_ids:
+            return
+        self._check_new(slide_ids)
+        slot_of, first = self._slots(), len(self.slot_ids)
+        slot_of.update((slide_id, first + at) for at, slide_id in enumerate(slide_ids))
+        self.columns = columns
+        self.slot_ids.extend(slide_ids)
+        known = {space: number for number, space in enumerate(self.spaces)}
+        numbers = [known.setdefault(space, len(known)) for space in spaces]
+        self.spaces = list(known)
+        self.slot_spaces = np.concatenate([self.slot_spaces, np.array(numbers, np.int32)])
+        self.alive = np.concatenate([self.alive, np.ones(len(slide_ids), np.bool_)])
+        self._live_ids = None
+        self.segments.append(_segment(counts, fields))
+        while len(self.segments) > 1 and self.segments[-2].nbytes < 2 * self.segments[-1].nbytes:
+            self.segments[-2:] = [_merged(self.segments[-2:])]
+
+    def remove(self, slide_ids: Sequence[str]) -> None:
+        """Remove slides, all or none."""
+        slot_of = self._slots()
+        unknown = sorted({slide_id for slide_id in slide_ids if slide_id not in slot_of})
+        if unknown:
+            raise SlideseekError(f"not in the index: {_some(unknown)}", "nothing was removed; check the slide ids")
+        slots = [slot_of[slide_id] for slide_id in slide_ids]
+        self.alive[slots] = False
+        for slide_id in set(slide_ids):
+            del slot_of[slide_id]
+        self._live_ids = None
+        if not slot_of or len(self.alive) - len(slot_of) > DEAD_SHARE * len(self.alive):
+            self.compact()
+
+    def compact(self) -> None:
+        """Drop dead slots and number the rest anew; segments without a dead slot stay as they are."""
+        if self.alive.all():
+            return
+        kept = [_kept(segment, self.alive[base : base + len(segment)]) for base, segment in self.based_segments()]
+        self.segments = [segment for segment in kept if len(segment)]
+        self.slot_ids = list(self.ids)
+        self.slot_spaces = self.slot_spaces[self.alive]
+        used, numbers = np.unique(self.slot_spaces, return_inverse=True)
+        self.spaces = [self.spaces[number] for number in used.tolist()]
+        self.slot_spaces = numbers.astype(np.int32)
+        self.alive = np.ones(len(self.slot_ids), np.bool_)
+        self._slot_of = None
+        if not self.slot_ids:
+            self.columns = 0
+
+    def based_segments(self) -> Iterator[tuple[int, Segment]]:
+        """Yield each segment with the number of its first slot."""
+        base = 0
+        for segment in self.segments:
+            yield base, segment
+            base += len(segment)
+
+    def candidates(self, space: str, among: Mask | None) -> Int64:
+        """Return the slots a query of `space` may meet, ascending. among: bool (len(ids),) or None for all."""
+        if among is not None and (among.dtype != np.bool_ or among.shape != (len(self.ids),)):
+            raise ValueError(f"among: bool ({len(self.ids)},) in the order of ids, not {among.dtype} {among.shape}")
+        if space not in self.spaces:
+            return np.empty(0, np.int64)
+        wanted = self.alive
+        if among is not None:
+            wanted = self.alive.copy()
+            wanted[self.alive] = among
+        if len(self.spaces) > 1:
+            wanted = wanted & (self.slot_spaces == self.spaces.index(space))
+        return np.flatnonzero(wanted)
+
+    def save(self, folder: Path, index: str) -> None:
+        """Compact, then write everything into `folder`; files of unchanged mapped segments are linked, not copied."""
+        self.compact()
+        blobs = [slide_id.encode() for slide_id in self.slot_ids]
+        rows = np.concatenate([np.empty(0, np.int64), *(np.diff(segment.starts) for segment in self.segments)])
+        slides = np.empty((len(blobs), 3), np.int64)
+        slides[:, 0] = np.cumsum([len(blob) for blob in blobs])
+        slides[:, 1] = rows
+        slides[:, 2] = self.slot_spaces
+        files.write_bytes(folder / IDS, b"".join(blobs))
+        files.write_array(folder / SLIDES, slides)
+        listed: list[dict[str, Any]] = []
+        for number, segment in enumerate(self.segments):
+            described = {}
+            for name, array in segment.fields.items():
+                target = f"{name}-{number}.npy"
+                if name in segment.paths:
+                    files.link_array(segment.paths[name], folder / target)
+                else:
+                    files.write_array(folder / target, array)
+                described[name] = {"file": target, "dtype": array.dtype.str, "shape": list(array.shape)}
+            listed.append({"slides": len(segment), "fields": described})
+        content = {"columns": self.columns, "slides": len(blobs), "spaces": self.spaces, "segments": listed}
+        files.write_header(folder, index, content, [IDS, SLIDES])
+
+    def load(self, folder: Path, index: str) -> None:
+        """Replace the content by what `save` wrote; large arrays are mapped."""
+        header = files.read_header(folder, index)
+        blob = files.read_small(folder, IDS, header)
+        files.read_small(folder, SLIDES, header)
+        slides = np.load(folder / SLIDES, allow_pickle=False)
+        ends = [0, *slides[:, 0].tolist()]
+        segments, base = [], 0
+        for listed in header["segments"]:
+            counts = slides[base : base + listed["slides"], 1]
+            base += len(counts)
+            paths = {name: folder / field["file"] for name, field in listed["fields"].items()}
+            arrays = {
+                name: files.map_array(paths[name], np.dtype(field["dtype"]), tuple(field["shape"]))
+                for name, field in listed["fields"].items()
+            }
+            segments.append(_segment(counts, arrays, paths))
+        self.columns = header["columns"]
+        self.spaces = header["spaces"]
+        self.slot_ids = [blob[start:end].decode() for start, end in pairwise(ends)]
+        self.slot_spaces = slides[:, 2].astype(np.int32)
+        self.alive = np.ones(len(slides), np.bool_)
+        self.segments = segments
+        self._slot_of = self._live_ids = None
+
+    def _slots(self) -> dict[str, int]:
+        """Map live ids to slots, made when first needed: a search never needs it."""
+        if self._slot_of is None:
+            slots = np.flatnonzero(self.alive).tolist()
+            self._slot_of = dict(zip(self.ids, slots, strict=True))
+        return self._slot_of
+
+    def _check_new(self, slide_ids: Sequence[str]) -> None:
+        slot_of, fresh = self._slots(), set(slide_ids)
+        there = [slide_id for slide_id in fresh if slide_id in slot_of]
+        if there:
+            raise SlideseekError(f"already in the index: {_some(sorted(there))}", "remove it before adding it again")
+        if len(fresh) != len(slide_ids):
+            twice = sorted({slide_id for slide_id in slide_ids if slide_ids.count(slide_id) > 1})
+            raise SlideseekError(f"given twice: {_some(twice)}", "add each slide once")
+
+
+def row_numbers(starts: Int64, slots: Int64) -> tuple[Int64, Int64]:
+    """Return the rows of `slots` one after the other, and where each slot's begin: int64 (r,), int64 (n + 1,)."""
+    counts = starts[slots + 1] - starts[slots]
+    ends = np.zeros(len(slots) + 1, np.int64)
+    np.cumsum(counts, out=ends[1:])
+    return np.repeat(starts[slots] - ends[:-1], counts) + np.arange(ends[-1]), ends
+
+
+def _segment(
+    counts: Sequence[int] | Int64, fields: Mapping[str, NDArray[Any]], paths: Mapping[str, Path] | None = None
+) -> Segment:
+    starts = np.zeros(len(counts) + 1, np.int64)
+    np.cumsum(counts, out=starts[1:])
+    frozen = {name: array.view() for name, array in fields.items()}
+    for array in (starts, *frozen.values()):
+        array.flags.writeable = False  # also makes mapped and in-memory arrays one type to the compiled kernels
+    return Segment(starts, frozen, paths or {})
+
+
+def _merged(parts: Sequence[Segment]) -> Segment:
+    counts = np.concatenate([np.diff(part.starts) for part in parts])
+    return _segment(counts, {name: np.concatenate([part.fields[name] for part in parts]) for name in parts[0].fields})
+
+
+def _kept(segment: Segment, alive: Mask) -> Segment:
+    if alive.all():
+        return segment
+    counts = np.diff(segment.starts)
+    rows = np.repeat(alive, counts)
+    return _segment(counts[alive], {name: array[rows] for name, array in segment.fields.items()})
+
+
+def _some(slide_ids: Sequence[str]) -> str:
+    named = ", ".join(repr(slide_id) for slide_id in slide_ids[:3])
+    return named if len(slide_ids) <= 3 else f"{named} and {len(slide_ids) - 3} more"

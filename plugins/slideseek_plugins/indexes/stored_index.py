@@ -1,0 +1,109 @@
+"""The part of an exact index that does not depend on its distance."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slideseek.errors import SlideseekError
+from slideseek.interfaces import Index
+from slideseek.types import Code, CodeSpec, Float64, Hit, Int64, Mask
+
+from .ranking import nearest
+from .store import SlideStore
+
+
+@runtime_checkable
+class BatchIndex(Index, Protocol):
+    """An index that answers many queries at once, faster than one by one and with the same hits."""
+
+    def search_many(self, codes: Sequence[Code], k: int, among: Mask | None = None) -> list[list[Hit]]:
+        """Return `search(code, k, among)` of every code, in order."""
+        ...
+
+
+@dataclass
+class StoredIndex(ABC):
+    """Keep slides in a `SlideStore` and rank distances; a subclass says what a row is and how far two slides are."""
+
+    name: ClassVar[str]
+    store_: SlideStore = field(default_factory=SlideStore, init=False, repr=False, compare=False)
+
+    @abstractmethod
+    def refuses(self, spec: CodeSpec) -> str:
+        """Return "" when codes of this spec fit, else the reason, in words."""
+
+    @abstractmethod
+    def _unfit(self, code: Code) -> str:
+        """Return "" when the code can be stored or searched with, else what is wrong, in words."""
+
+    @abstractmethod
+    def _fields(self, codes: Sequence[Code]) -> tuple[Sequence[int], Mapping[str, NDArray[Any]]]:
+        """Return the rows each code takes in the store, and the fields that hold them."""
+
+    @abstractmethod
+    def _distances(self, code: Code, slots: Int64) -> Float64:
+        """Return the distances (len(slots),) from the query to the slides in `slots`."""
+
+    @property
+    def ids(self) -> Sequence[str]:
+        """Slide ids held, in the order masks are given in."""
+        return self.store_.ids
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes the stored rows take; those of removed slides count until they are compacted away."""
+        return self.store_.nbytes
+
+    def add(self, codes: Sequence[Code]) -> None:
+        """Add codes, all or none; a slide id that is already there is an error."""
+        if not codes:
+            return
+        columns = self.store_.columns or codes[0].rows.shape[1]
+        for code in codes:
+            self._check(code, columns)
+        counts, fields = self._fields(codes)
+        self.store_.add(columns, [code.slide_id for code in codes], [code.space for code in codes], counts, fields)
+
+    def remove(self, slide_ids: Sequence[str]) -> None:
+        """Remove slides, all or none; an id that is not there is an error."""
+        self.store_.remove(slide_ids)
+
+    def search(self, code: Code, k: int, among: Mask | None = None) -> list[Hit]:
+        """Return at most k hits, nearest first, equal distances by slide id."""
+        if k < 1:
+            raise ValueError(f"k: at least 1, not {k}")
+        slots = self.store_.candidates(code.space, among)
+        self._check(code, self.store_.columns or code.rows.shape[1])
+        if not len(slots):
+            return []
+        return nearest(self._distances(code, slots), slots, self.store_.slot_ids, k)
+
+    def search_many(self, codes: Sequence[Code], k: int, among: Mask | None = None) -> list[list[Hit]]:
+        """Return `search(code, k, among)` of every code, in order."""
+        return [self.search(code, k, among) for code in codes]
+
+    def save(self, folder: Path) -> None:
+        """Write the index into the existing empty `folder`; removed slides are not written."""
+        self.store_.save(folder, self.name)
+
+    def load(self, folder: Path) -> None:
+        """Restore what `save` wrote; row files are mapped, so they must stay where they are while the index is used."""
+        self.store_.load(folder, self.name)
+
+    def _check(self, code: Code, columns: int) -> None:
+        wrong = self._unfit(code)
+        if not wrong and not len(code.rows):
+            wrong = "the code has no rows"
+        if not wrong and code.rows.shape[1] != columns:
+            wrong = f"rows have {code.rows.shape[1]} columns, the index holds {columns}"
+        if not wrong and code.rows.dtype == np.float32 and not np.isfinite(code.rows).all():
+            wrong = "rows hold values that are not finite"
+        if wrong:
+            raise SlideseekError(f"index {self.name!r}, code of slide {code.slide_id!r}: {wrong}", "encode it again")

@@ -1,0 +1,1 @@
+"""Selectors: which patches of a slide stand for it."""

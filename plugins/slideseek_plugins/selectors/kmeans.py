@@ -1,0 +1,24 @@
+"""k-means whose result depends on the points and the seed, not on the number of threads."""
+
+from __future__ import annotations
+
+import numpy as np
+from sklearn.cluster import KMeans
+from threadpoolctl import threadpool_limits
+
+from slideseek.types import Float64, Int64
+
+STARTS = 10
+"""Restarts of one clustering; the best is kept."""
+
+
+def kmeans(points: Float64, k: int, seed: int) -> tuple[Int64, Float64]:
+    """Cluster `points` (n, d) and return the cluster of each, int64 (n,), and the centres, float64 (k', d).
+
+    k' is `k`, or the number of distinct points where there are fewer.
+    """
+    k = min(k, len(np.unique(points, axis=0)))
+    # Several threads add their partial sums in the order they finish: centres would differ in their last bits.
+    with threadpool_limits(1):
+        model = KMeans(k, n_init=STARTS, random_state=seed, algorithm="lloyd").fit(points)
+    return model.labels_.astype(np.int64), np.asarray(model.cluster_centers_, dtype=np.float64)

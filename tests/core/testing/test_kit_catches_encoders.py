@@ -1,0 +1,403 @@
+"""Each check of an encoder passes correct toys and catches one made wrong on purpose."""
+
+import itertools
+import json
+import pickle
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from slideseek.errors import EmptyBagError, NotFittedError, SlideseekError
+from slideseek.testing import CheckFailed, encoder_checks, run_checks
+from slideseek.types import Bag, Code, CodeSpec
+
+
+def checked(bag: Bag) -> np.ndarray:
+    if len(bag) == 0:
+        raise EmptyBagError(bag.slide_id)
+    if not np.isfinite(bag.features).all():
+        raise SlideseekError(f"slide {bag.slide_id!r} has NaN or infinite features")
+    return bag.features.astype(np.float64)
+
+
+@dataclass
+class MeanSign:
+    """One row of bits: the sign of the mean feature."""
+
+    def spec(self, width: int) -> CodeSpec:
+        return CodeSpec("bits", width)
+
+    def encode(self, bag: Bag) -> Code:
+        return self.pack(bag, checked(bag).sum(axis=0) > 0)
+
+    def pack(self, bag: Bag, bits: np.ndarray) -> Code:
+        return Code(bag.slide_id, np.packbits(bits.reshape(1, -1), axis=1))
+
+
+@dataclass
+class Barcodes:
+    """A set of rows of bits, one a patch."""
+
+    def spec(self, width: int) -> CodeSpec:
+        return CodeSpec("bits", width, many=True)
+
+    def encode(self, bag: Bag) -> Code:
+        return Code(bag.slide_id, np.packbits(checked(bag) > 0, axis=1))
+
+
+@dataclass
+class Centred:
+    """Trainable: the mean feature of the bag less the mean of the training patches."""
+
+    scale: float = 1.0
+    mean_: np.ndarray | None = field(default=None, init=False, repr=False, compare=False)
+
+    def spec(self, width: int) -> CodeSpec:
+        return CodeSpec("float", width)
+
+    def fit(self, bags: Sequence[Bag], labels: Sequence[str], groups: Sequence[str]) -> None:
+        self.mean_ = np.mean([bag.features.astype(np.float64).mean(axis=0) for bag in bags], axis=0)
+
+    def encode(self, bag: Bag) -> Code:
+        features = checked(bag)
+        if self.mean_ is None:
+            raise NotFittedError("centred")
+        if bag.width != len(self.mean_):
+            raise SlideseekError(f"{bag.width} features, fitted on {len(self.mean_)}")
+        return self.code(bag, self.scale * (features.mean(axis=0) - self.mean_))
+
+    def code(self, bag: Bag, values: np.ndarray) -> Code:
+        return Code(bag.slide_id, values.astype(np.float32).reshape(1, -1))
+
+    def save(self, folder: Path) -> None:
+        if self.mean_ is None:
+            raise NotFittedError("centred")
+        (folder / "mean.json").write_text(json.dumps(self.mean_.tolist()))
+
+    def load(self, folder: Path) -> None:
+        self.mean_ = np.array(json.loads((folder / "mean.json").read_text()))
+
+
+class NoEncode:
+    def spec(self, width: int) -> CodeSpec:
+        return CodeSpec("float", width)
+
+
+class NotADataclass:
+    spec = MeanSign.spec
+    encode = MeanSign.encode
+    pack = MeanSign.pack
+
+
+@dataclass
+class LearntStateAmongOptions(Centred):
+    mean_: np.ndarray | None = field(default=None, init=False, repr=True, compare=True)
+
+
+@dataclass
+class UnplainOption(MeanSign):
+    weights: Any = field(default_factory=lambda: {"a": 1})
+
+
+@dataclass
+class RewritesOptions(Centred):
+    def __post_init__(self) -> None:
+        self.scale *= 2
+
+
+@dataclass
+class SpecFollowsTraining(Centred):
+    def spec(self, width: int) -> CodeSpec:
+        return CodeSpec("float", width if self.mean_ is not None else 1)
+
+
+@dataclass
+class WrongWidth(MeanSign):
+    def spec(self, width: int) -> CodeSpec:
+        return CodeSpec("bits", width + 8)
+
+
+@dataclass
+class ManyRowsForOne(Barcodes):
+    def spec(self, width: int) -> CodeSpec:
+        return CodeSpec("bits", width)
+
+
+@dataclass
+class FullPadding(MeanSign):
+    def pack(self, bag: Bag, bits: np.ndarray) -> Code:
+        padded = np.ones(-(-len(bits) // 8) * 8, dtype=bool)
+        padded[: len(bits)] = bits
+        return Code(bag.slide_id, np.packbits(padded).reshape(1, -1))
+
+
+@dataclass
+class FirstPatchCounts(MeanSign):
+    def encode(self, bag: Bag) -> Code:
+        return self.pack(bag, checked(bag)[0] > 0)
+
+
+@dataclass
+class NumbersThePatches(Barcodes):
+    def encode(self, bag: Bag) -> Code:
+        bits = checked(bag) > 0
+        bits[:, 0] = np.arange(len(bag)) % 2
+        return Code(bag.slide_id, np.packbits(bits, axis=1))
+
+
+@dataclass
+class RunningMean(Centred):
+    """A slightly order-dependent float code: recent patches weigh more."""
+
+    def encode(self, bag: Bag) -> Code:
+        code = Centred.encode(self, bag)
+        return Code(bag.slide_id, code.rows + np.float32(1e-4) * bag.features[-1:])
+
+
+@dataclass
+class NeedsTwoPatches(MeanSign):
+    def encode(self, bag: Bag) -> Code:
+        features = checked(bag)
+        return self.pack(bag, features[0] > features[1:].min(axis=0))
+
+
+@dataclass
+class EmptyBagCrash(MeanSign):
+    def encode(self, bag: Bag) -> Code:
+        if bag.features[0, 0] == np.inf:
+            raise SlideseekError("infinite")
+        return MeanSign.encode(self, bag)
+
+
+@dataclass
+class EmptyBagIsZero(MeanSign):
+    def encode(self, bag: Bag) -> Code:
+        if len(bag) == 0:
+            return self.pack(bag, np.zeros(bag.width, dtype=bool))
+        return MeanSign.encode(self, bag)
+
+
+@dataclass
+class SwallowsNan(MeanSign):
+    def encode(self, bag: Bag) -> Code:
+        if len(bag) == 0:
+            raise EmptyBagError(bag.slide_id)
+        return self.pack(bag, np.nan_to_num(bag.features.astype(np.float64)).sum(axis=0) > 0)
+
+
+@dataclass
+class SwallowsInfinity(MeanSign):
+    def encode(self, bag: Bag) -> Code:
+        if len(bag) and not np.isnan(bag.features).any():
+            return self.pack(bag, bag.features.astype(np.float64).sum(axis=0) > 0)
+        return MeanSign.encode(self, bag)
+
+
+@dataclass
+class MutatesTheBag(MeanSign):
+    def encode(self, bag: Bag) -> Code:
+        code = MeanSign.encode(self, bag)
+        if bag.features.flags.writeable:
+            bag.features[:] = 0
+        return code
+
+
+@dataclass
+class NeedsWritableBag(MeanSign):
+    def encode(self, bag: Bag) -> Code:
+        code = MeanSign.encode(self, bag)
+        bag.features[:] = bag.features.copy()
+        return code
+
+
+@dataclass
+class KnowsTheSlides(Centred):
+    """Remembers the label of each training slide and writes it into the code."""
+
+    labels_: dict[str, str] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def fit(self, bags: Sequence[Bag], labels: Sequence[str], groups: Sequence[str]) -> None:
+        Centred.fit(self, bags, labels, groups)
+        self.labels_ = dict(zip((bag.slide_id for bag in bags), labels))
+
+    def encode(self, bag: Bag) -> Code:
+        code = Centred.encode(self, bag)
+        return Code(bag.slide_id, code.rows + np.float32(len(self.labels_.get(bag.slide_id, ""))))
+
+
+@dataclass
+class ForgetsTheSlideId(MeanSign):
+    def pack(self, bag: Bag, bits: np.ndarray) -> Code:
+        return Code("slide", MeanSign.pack(self, bag, bits).rows)
+
+
+@dataclass
+class CountsItsCalls(Centred):
+    calls_: int = field(default=0, init=False, repr=False, compare=False)
+
+    def encode(self, bag: Bag) -> Code:
+        code = Centred.encode(self, bag)
+        self.calls_ += 1
+        return Code(bag.slide_id, code.rows * np.float32(self.calls_))
+
+
+@dataclass
+class IgnoresTheSeed(Centred):
+    """Draws from the operating system instead of from its seed."""
+
+    seed: int = 0
+
+    def fit(self, bags: Sequence[Bag], labels: Sequence[str], groups: Sequence[str]) -> None:
+        Centred.fit(self, bags, labels, groups)
+        assert self.mean_ is not None
+        self.mean_ = self.mean_ + np.random.default_rng().normal(size=self.mean_.shape)
+
+
+@dataclass
+class UnfittedGuess(Centred):
+    def encode(self, bag: Bag) -> Code:
+        if self.mean_ is None:
+            return self.code(bag, checked(bag).mean(axis=0))
+        return Centred.encode(self, bag)
+
+
+@dataclass
+class SavesNothingLearnt(Centred):
+    def save(self, folder: Path) -> None:
+        (folder / "mean.json").write_text("null")
+
+
+@dataclass
+class TunesItsOptions(Centred):
+    def fit(self, bags: Sequence[Bag], labels: Sequence[str], groups: Sequence[str]) -> None:
+        Centred.fit(self, bags, labels, groups)
+        self.scale = 3.0
+
+
+@dataclass
+class NeedsLabels(Centred):
+    def fit(self, bags: Sequence[Bag], labels: Sequence[str], groups: Sequence[str]) -> None:
+        if len(set(labels)) != 2:
+            raise KeyError("")
+        Centred.fit(self, bags, labels, groups)
+
+
+@dataclass
+class TakesAnyWidth(Centred):
+    def encode(self, bag: Bag) -> Code:
+        features = checked(bag)
+        if self.mean_ is None:
+            raise NotFittedError("takes-any-width")
+        width = min(bag.width, len(self.mean_))
+        return self.code(bag, features[:, :width].mean(axis=0) - self.mean_[:width])
+
+
+@dataclass
+class ForgetsOnLoad(Centred):
+    def load(self, folder: Path) -> None:
+        Centred.load(self, folder)
+        assert self.mean_ is not None
+        self.mean_ = np.zeros_like(self.mean_)
+
+
+@dataclass
+class Pickles(Centred):
+    def save(self, folder: Path) -> None:
+        if self.mean_ is None:
+            raise NotFittedError("pickles")
+        (folder / "mean.npy").write_bytes(pickle.dumps(self.mean_))
+
+    def load(self, folder: Path) -> None:
+        self.mean_ = pickle.loads((folder / "mean.npy").read_bytes())
+
+
+@dataclass
+class ObjectArray(Pickles):
+    def save(self, folder: Path) -> None:
+        if self.mean_ is None:
+            raise NotFittedError("object-array")
+        np.save(folder / "mean.npy", self.mean_.astype(object), allow_pickle=True)
+
+    def load(self, folder: Path) -> None:
+        self.mean_ = np.load(folder / "mean.npy", allow_pickle=True).astype(np.float64)
+
+
+CORRECT = (MeanSign, Barcodes, Centred)
+
+BROKEN = (
+    (NoEncode, "encodes_as_the_interface_says"),
+    (NotADataclass, "options_are_fields"),
+    (LearntStateAmongOptions, "options_are_fields"),
+    (UnplainOption, "options_are_fields"),
+    (RewritesOptions, "options_round_trip"),
+    (SpecFollowsTraining, "spec_is_known_in_advance"),
+    (WrongWidth, "codes_honour_the_spec"),
+    (ManyRowsForOne, "codes_honour_the_spec"),
+    (FullPadding, "padding_bits_are_zero"),
+    (FirstPatchCounts, "patch_order_does_not_matter"),
+    (NumbersThePatches, "patch_order_does_not_matter"),
+    (RunningMean, "patch_order_does_not_matter"),
+    (NeedsTwoPatches, "one_patch_is_enough"),
+    (EmptyBagCrash, "empty_bag_is_refused"),
+    (EmptyBagIsZero, "empty_bag_is_refused"),
+    (SwallowsNan, "bad_numbers_are_refused"),
+    (SwallowsInfinity, "bad_numbers_are_refused"),
+    (MutatesTheBag, "bag_is_left_alone"),
+    (NeedsWritableBag, "bag_is_left_alone"),
+    (KnowsTheSlides, "slide_id_only_names_the_code"),
+    (ForgetsTheSlideId, "slide_id_only_names_the_code"),
+    (CountsItsCalls, "encoding_leaves_no_trace"),
+    (IgnoresTheSeed, "same_seed_same_codes"),
+    (UnfittedGuess, "unfitted_is_refused"),
+    (SavesNothingLearnt, "unfitted_is_refused"),
+    (TunesItsOptions, "fitting_keeps_the_options"),
+    (NeedsLabels, "unknown_labels_are_understood"),
+    (TakesAnyWidth, "another_width_is_refused"),
+    (ForgetsOnLoad, "saved_encoder_encodes_alike"),
+    (Pickles, "saved_files_hold_no_pickle"),
+    (ObjectArray, "saved_files_hold_no_pickle"),
+)
+
+
+@pytest.mark.parametrize(
+    ("encoder", "check"),
+    list(itertools.product(CORRECT, encoder_checks())),
+    ids=lambda value: value.__name__,
+)
+def test_correct_encoder_passes(encoder: type, check: Any) -> None:
+    check(encoder)
+
+
+@pytest.mark.parametrize(("encoder", "check"), BROKEN, ids=lambda value: getattr(value, "__name__", value))
+def test_broken_encoder_is_caught(encoder: type, check: str) -> None:
+    failed = {result.name: result.message for result in run_checks("encoder", encoder) if not result.passed}
+    assert check in failed, f"{encoder.__name__} passed {check}; failed only {sorted(failed)}"
+
+
+def test_every_check_is_proven_to_catch_something() -> None:
+    assert {name for _, name in BROKEN} == {check.__name__ for check in encoder_checks()}
+
+
+def test_own_widths_are_used() -> None:
+    @dataclass
+    class OnlyEight(MeanSign):
+        def spec(self, width: int) -> CodeSpec:
+            if width != 8:
+                raise SlideseekError(f"8 features, not {width}")
+            return CodeSpec("bits", 8)
+
+    for check in encoder_checks(widths=(8,)):
+        check(OnlyEight)
+    honours = next(check for check in encoder_checks() if check.__name__ == "codes_honour_the_spec")
+    with pytest.raises(SlideseekError, match="8 features"):
+        honours(OnlyEight)
+
+
+def test_message_says_what_was_expected_got_and_to_do() -> None:
+    empty = next(check for check in encoder_checks() if check.__name__ == "empty_bag_is_refused")
+    with pytest.raises(CheckFailed, match=r"expected EmptyBagError .*; got IndexError.* To mend it: begin encode\(\)"):
+        empty(EmptyBagCrash)

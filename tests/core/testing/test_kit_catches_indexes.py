@@ -1,0 +1,442 @@
+"""Each check of an index passes correct toys and catches one made wrong on purpose."""
+
+import itertools
+import json
+import pickle
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from slideseek.errors import SlideseekError
+from slideseek.testing import index_checks, run_checks
+from slideseek.types import Code, CodeSpec, Hit, Mask
+
+
+@dataclass
+class Nearest:
+    """Median of minimum distances by brute force, for whatever kind of code it is."""
+
+    kinds: tuple[str, ...] = ("bits", "float", "sparse")
+    codes_: list[Code] = field(default_factory=list, init=False, repr=False, compare=False)
+
+    def refuses(self, spec: CodeSpec) -> str:
+        return "" if spec.kind in self.kinds else f"it holds {', '.join(self.kinds)} codes, not {spec}"
+
+    @property
+    def ids(self) -> list[str]:
+        return [code.slide_id for code in self.codes_]
+
+    @property
+    def nbytes(self) -> int:
+        return sum(code.nbytes for code in self.codes_)
+
+    def add(self, codes: Sequence[Code]) -> None:
+        ids = self.ids + [code.slide_id for code in codes]
+        if len(set(ids)) < len(ids):
+            raise SlideseekError("a slide id twice")
+        self.codes_ = [*self.codes_, *codes]
+
+    def remove(self, slide_ids: Sequence[str]) -> None:
+        if unknown := set(slide_ids) - set(self.ids):
+            raise SlideseekError(f"not in the index: {unknown}")
+        self.codes_ = [code for code in self.codes_ if code.slide_id not in slide_ids]
+
+    def search(self, code: Code, k: int, among: Mask | None = None) -> list[Hit]:
+        if k < 1:
+            raise ValueError(f"k: at least 1, not {k}")
+        if among is not None and among.shape != (len(self.codes_),):
+            raise ValueError("among: one entry a slide")
+        hits = [
+            Hit(other.slide_id, self.distance(code, other))
+            for position, other in enumerate(self.codes_)
+            if (among is None or among[position]) and other.space == code.space
+        ]
+        return self.ranked(hits, k)
+
+    def ranked(self, hits: list[Hit], k: int) -> list[Hit]:
+        return sorted(hits, key=lambda hit: (hit.distance, hit.slide_id))[:k]
+
+    def distance(self, a: Code, b: Code) -> float:
+        if a.rows.dtype == np.uint8:
+            apart = np.unpackbits(a.rows[:, None] ^ b.rows[None], axis=2).sum(axis=2, dtype=np.int64)
+        else:
+            apart = np.abs(a.rows[:, None].astype(np.float64) - b.rows[None]).sum(axis=2)
+        return float(np.median(apart.min(axis=1)))
+
+    def save(self, folder: Path) -> None:
+        np.savez(folder / "rows.npz", *(code.rows for code in self.codes_))
+        names = [(code.slide_id, code.space) for code in self.codes_]
+        (folder / "names.json").write_text(json.dumps(names))
+
+    def load(self, folder: Path) -> None:
+        names = json.loads((folder / "names.json").read_text())
+        with np.load(folder / "rows.npz") as rows:
+            self.codes_ = [Code(name, rows[f"arr_{i}"], space) for i, (name, space) in enumerate(names)]
+
+
+@dataclass
+class OnlyBits(Nearest):
+    kinds: tuple[str, ...] = ("bits",)
+
+
+class NoSearch:
+    def refuses(self, spec: CodeSpec) -> str:
+        return ""
+
+
+class NotADataclass:
+    def __init__(self) -> None:
+        self.codes_: list[Code] = []
+        self.kinds = ("bits",)
+
+    refuses, add, remove, search = Nearest.refuses, Nearest.add, Nearest.remove, Nearest.search
+    ids, nbytes, ranked, distance = Nearest.ids, Nearest.nbytes, Nearest.ranked, Nearest.distance
+    save, load = Nearest.save, Nearest.load
+
+
+@dataclass
+class CodesInTheOptions(Nearest):
+    codes_: list[Code] = field(default_factory=list, init=False, repr=True, compare=True)
+
+
+@dataclass(eq=False)
+class NeverEqual(Nearest):
+    pass
+
+
+@dataclass
+class RefusesInSilence(OnlyBits):
+    def refuses(self, spec: CodeSpec) -> Any:
+        return "" if spec.kind == "bits" else None
+
+
+@dataclass
+class RefusesEverything(Nearest):
+    kinds: tuple[str, ...] = ()
+
+
+@dataclass
+class Similarity(Nearest):
+    def distance(self, a: Code, b: Code) -> float:
+        return 1 / (1 + Nearest.distance(self, a, b))
+
+
+@dataclass
+class FarthestFirst(Nearest):
+    def ranked(self, hits: list[Hit], k: int) -> list[Hit]:
+        nearest = Nearest.ranked(self, hits, k)
+        return nearest[:1] + nearest[:0:-1]
+
+
+@dataclass
+class NegativeDistances(Nearest):
+    def ranked(self, hits: list[Hit], k: int) -> list[Hit]:
+        return [replace(hit, distance=hit.distance - 100) for hit in Nearest.ranked(self, hits, k)]
+
+
+@dataclass
+class TuplesForHits(Nearest):
+    def search(self, code: Code, k: int, among: Mask | None = None) -> Any:
+        return [(hit.slide_id, hit.distance) for hit in Nearest.search(self, code, k, among)]
+
+
+@dataclass
+class LosesTheLast(Nearest):
+    """Builds its structure when searched first and forgets the last code."""
+
+    def ranked(self, hits: list[Hit], k: int) -> list[Hit]:
+        return Nearest.ranked(self, hits[:-1] if len(hits) > 15 else hits, k)
+
+
+@dataclass
+class CrashesBeyondItsSize(Nearest):
+    def search(self, code: Code, k: int, among: Mask | None = None) -> list[Hit]:
+        hits = Nearest.search(self, code, k, among)
+        return [hits[i] for i in range(k)]
+
+
+@dataclass
+class FillsUpToK(Nearest):
+    def search(self, code: Code, k: int, among: Mask | None = None) -> list[Hit]:
+        hits = Nearest.search(self, code, k, among)
+        return hits + [Hit(f"-{n}", float("inf")) for n in range(k - len(hits))]
+
+
+@dataclass
+class ApproximateWhenSmall(Nearest):
+    """Looks at every other candidate when few hits are wanted."""
+
+    def ranked(self, hits: list[Hit], k: int) -> list[Hit]:
+        return Nearest.ranked(self, hits if k > 8 else hits[::2], k)
+
+
+@dataclass
+class AcceptsZero(Nearest):
+    def search(self, code: Code, k: int, among: Mask | None = None) -> list[Hit]:
+        return Nearest.search(self, code, max(k, 1), among)[: max(k, 0)]
+
+
+@dataclass
+class TiesByPosition(Nearest):
+    def ranked(self, hits: list[Hit], k: int) -> list[Hit]:
+        return sorted(hits, key=lambda hit: hit.distance)[:k]
+
+
+@dataclass
+class TiesCutByPosition(Nearest):
+    """Orders ties by id, but only among the k it took by position."""
+
+    def ranked(self, hits: list[Hit], k: int) -> list[Hit]:
+        return Nearest.ranked(self, sorted(hits, key=lambda hit: hit.distance)[:k], k)
+
+
+@dataclass
+class IgnoresTheMask(Nearest):
+    def search(self, code: Code, k: int, among: Mask | None = None) -> list[Hit]:
+        return Nearest.search(self, code, k, None)
+
+
+@dataclass
+class MasksAfterTheCut(Nearest):
+    """Takes the 10 nearest first and then drops those the mask leaves out."""
+
+    def search(self, code: Code, k: int, among: Mask | None = None) -> list[Hit]:
+        hits = Nearest.search(self, code, k, None)
+        if among is None:
+            return hits
+        kept = {slide_id for slide_id, chosen in zip(self.ids, among) if chosen}
+        return [hit for hit in hits[:10] if hit.slide_id in kept]
+
+
+@dataclass
+class EmptyMaskIsNoMask(Nearest):
+    def search(self, code: Code, k: int, among: Mask | None = None) -> list[Hit]:
+        return Nearest.search(self, code, k, among if among is not None and among.any() else None)
+
+
+@dataclass
+class StretchesTheMask(Nearest):
+    def search(self, code: Code, k: int, among: Mask | None = None) -> list[Hit]:
+        return Nearest.search(self, code, k, None if among is None else np.resize(among, len(self.codes_)))
+
+
+@dataclass
+class MixesSpaces(Nearest):
+    def search(self, code: Code, k: int, among: Mask | None = None) -> list[Hit]:
+        if k < 1 or (among is not None and len(among) != len(self.codes_)):
+            raise ValueError("k or among")
+        chosen = self.codes_ if among is None else list(itertools.compress(self.codes_, among))
+        return self.ranked([Hit(other.slide_id, self.distance(code, other)) for other in chosen], k)
+
+
+@dataclass
+class EmptyIsAnError(Nearest):
+    def search(self, code: Code, k: int, among: Mask | None = None) -> list[Hit]:
+        if not self.codes_:
+            raise SlideseekError("nothing to search")
+        return Nearest.search(self, code, k, among)
+
+
+@dataclass
+class ClearsTheMask(Nearest):
+    def search(self, code: Code, k: int, among: Mask | None = None) -> list[Hit]:
+        hits = Nearest.search(self, code, k, among)
+        if among is not None:
+            among[:] = False
+        return hits
+
+
+@dataclass
+class RemembersQueries(Nearest):
+    def search(self, code: Code, k: int, among: Mask | None = None) -> list[Hit]:
+        hits = Nearest.search(self, code, k, among)
+        if code.slide_id not in self.ids:
+            self.codes_ = [*self.codes_, code]
+        return hits
+
+
+@dataclass
+class OneIdARow(Nearest):
+    @property
+    def ids(self) -> list[str]:
+        return [code.slide_id for code in self.codes_ for _ in code.rows]
+
+
+@dataclass
+class FrozenAfterSearch(Nearest):
+    """Builds its structure at the first search and never looks at codes added later."""
+
+    built_: list[Code] | None = field(default=None, init=False, repr=False, compare=False)
+
+    def search(self, code: Code, k: int, among: Mask | None = None) -> list[Hit]:
+        if self.built_ is None and self.codes_:
+            self.built_ = self.codes_
+        held, self.codes_ = self.codes_, self.built_ or []
+        hits = Nearest.search(self, code, k, None if among is None else among[: len(self.codes_)])
+        self.codes_ = held
+        return hits
+
+
+@dataclass
+class DuplicatesWelcome(Nearest):
+    def add(self, codes: Sequence[Code]) -> None:
+        self.codes_ = [*self.codes_, *codes]
+
+
+@dataclass
+class DuplicatesInOneCall(Nearest):
+    def add(self, codes: Sequence[Code]) -> None:
+        if {code.slide_id for code in codes} & set(self.ids):
+            raise SlideseekError("a slide id twice")
+        self.codes_ = [*self.codes_, *codes]
+
+
+@dataclass
+class RemovesTheIdOnly(Nearest):
+    gone_: set[str] = field(default_factory=set, init=False, repr=False, compare=False)
+
+    def remove(self, slide_ids: Sequence[str]) -> None:
+        if set(slide_ids) - set(self.ids):
+            raise SlideseekError("unknown")
+        self.gone_ |= set(slide_ids)
+
+    def ranked(self, hits: list[Hit], k: int) -> list[Hit]:
+        return Nearest.ranked(self, hits, k + len(self.gone_))[:k]
+
+
+@dataclass
+class RemovesWhatItCan(Nearest):
+    def remove(self, slide_ids: Sequence[str]) -> None:
+        for slide_id in slide_ids:
+            Nearest.remove(self, [slide_id])
+
+
+@dataclass
+class UnknownIsFine(Nearest):
+    def remove(self, slide_ids: Sequence[str]) -> None:
+        Nearest.remove(self, [slide_id for slide_id in slide_ids if slide_id in self.ids])
+
+
+@dataclass
+class ConstantBytes(Nearest):
+    @property
+    def nbytes(self) -> int:
+        return 4096
+
+
+@dataclass
+class ForgetsSpaces(Nearest):
+    def load(self, folder: Path) -> None:
+        Nearest.load(self, folder)
+        self.codes_ = [replace(code, space="") for code in self.codes_]
+
+
+@dataclass
+class LoadsInAnotherOrder(Nearest):
+    def load(self, folder: Path) -> None:
+        Nearest.load(self, folder)
+        self.codes_ = self.codes_[::-1]
+
+
+@dataclass
+class FrozenAfterLoad(Nearest):
+    def load(self, folder: Path) -> None:
+        Nearest.load(self, folder)
+        self.codes_ = tuple(self.codes_)  # type: ignore[assignment]
+
+    def add(self, codes: Sequence[Code]) -> None:
+        if isinstance(self.codes_, tuple):
+            raise SlideseekError("a loaded index is read-only")
+        Nearest.add(self, codes)
+
+
+@dataclass
+class EmptyCannotBeSaved(Nearest):
+    def save(self, folder: Path) -> None:
+        np.concatenate([code.rows for code in self.codes_])
+        Nearest.save(self, folder)
+
+
+@dataclass
+class Pickles(Nearest):
+    def save(self, folder: Path) -> None:
+        (folder / "codes.bin").write_bytes(pickle.dumps([(c.slide_id, c.rows, c.space) for c in self.codes_]))
+
+    def load(self, folder: Path) -> None:
+        self.codes_ = [Code(*parts) for parts in pickle.loads((folder / "codes.bin").read_bytes())]
+
+
+@dataclass
+class ObjectsInAnArchive(Nearest):
+    def save(self, folder: Path) -> None:
+        rows = np.empty(len(self.codes_), dtype=object)
+        rows[:] = [code.rows for code in self.codes_]
+        np.savez(folder / "codes.npz", rows=rows, allow_pickle=True)
+        Nearest.save(self, folder)
+
+
+CORRECT = (Nearest, OnlyBits)
+
+BROKEN = (
+    (NoSearch, "searches_as_the_interface_says"),
+    (NotADataclass, "options_are_fields"),
+    (CodesInTheOptions, "options_are_fields"),
+    (NeverEqual, "options_round_trip"),
+    (RefusesInSilence, "refusals_give_a_reason"),
+    (RefusesEverything, "refusals_give_a_reason"),
+    (Similarity, "slides_find_themselves"),
+    (TuplesForHits, "slides_find_themselves"),
+    (FarthestFirst, "distances_ascend"),
+    (NegativeDistances, "distances_ascend"),
+    (LosesTheLast, "large_k_gives_every_slide"),
+    (LosesTheLast, "slides_find_themselves"),
+    (CrashesBeyondItsSize, "large_k_gives_every_slide"),
+    (FillsUpToK, "large_k_gives_every_slide"),
+    (ApproximateWhenSmall, "small_k_gives_the_first_hits"),
+    (AcceptsZero, "k_below_one_is_refused"),
+    (TiesByPosition, "ties_are_ordered_by_id"),
+    (TiesCutByPosition, "ties_are_ordered_by_id"),
+    (IgnoresTheMask, "mask_is_obeyed"),
+    (MasksAfterTheCut, "mask_is_obeyed"),
+    (EmptyMaskIsNoMask, "empty_mask_gives_no_hits"),
+    (StretchesTheMask, "mask_of_wrong_length_is_refused"),
+    (MixesSpaces, "spaces_are_kept_apart"),
+    (EmptyIsAnError, "empty_index_gives_no_hits"),
+    (ClearsTheMask, "searching_changes_nothing"),
+    (RemembersQueries, "searching_changes_nothing"),
+    (OneIdARow, "ids_name_every_slide"),
+    (FrozenAfterSearch, "order_of_adding_does_not_matter"),
+    (DuplicatesWelcome, "duplicate_id_is_refused"),
+    (DuplicatesInOneCall, "duplicate_id_is_refused"),
+    (RemovesTheIdOnly, "removed_slides_are_gone"),
+    (RemovesWhatItCan, "unknown_removal_is_refused"),
+    (UnknownIsFine, "unknown_removal_is_refused"),
+    (ConstantBytes, "nbytes_grows"),
+    (ForgetsSpaces, "saved_index_searches_alike"),
+    (LoadsInAnotherOrder, "saved_index_searches_alike"),
+    (FrozenAfterLoad, "loaded_index_can_be_changed"),
+    (EmptyCannotBeSaved, "empty_index_can_be_saved"),
+    (Pickles, "index_files_hold_no_pickle"),
+    (ObjectsInAnArchive, "index_files_hold_no_pickle"),
+)
+
+
+@pytest.mark.parametrize(
+    ("index", "check"), list(itertools.product(CORRECT, index_checks())), ids=lambda value: value.__name__
+)
+def test_correct_index_passes(index: type, check: Callable[..., None]) -> None:
+    check(index)
+
+
+@pytest.mark.parametrize(("index", "check"), BROKEN, ids=lambda value: getattr(value, "__name__", value))
+def test_broken_index_is_caught(index: type, check: str) -> None:
+    failed = {result.name: result.message for result in run_checks("index", index) if not result.passed}
+    assert check in failed, f"{index.__name__} passed {check}; failed only {sorted(failed)}"
+
+
+def test_every_check_is_proven_to_catch_something() -> None:
+    assert {name for _, name in BROKEN} == {check.__name__ for check in index_checks()}

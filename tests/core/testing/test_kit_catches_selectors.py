@@ -1,0 +1,209 @@
+"""Each check of a selector passes a correct toy and catches one made wrong on purpose."""
+
+import itertools
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pytest
+
+from slideseek.interfaces import Slide
+from slideseek.testing import run_checks, selector_checks
+from slideseek.types import Patches
+
+
+@dataclass
+class Stained:
+    """Squares of a grid in which most thumbnail pixels are stained."""
+
+    size: int = 512
+    mpp: float = 0.5
+    seed: int = 0
+
+    def select(self, slide: Slide) -> Patches:
+        side = round(self.size * self.mpp / slide.mpp)
+        thumbnail = slide.thumbnail(256).astype(np.int16)
+        stained = np.ptp(thumbnail, axis=2) > 20
+        scale = slide.dimensions[0] / thumbnail.shape[1]
+        corners = [
+            (x, y)
+            for y in range(0, slide.dimensions[1] - side + 1, side)
+            for x in range(0, slide.dimensions[0] - side + 1, side)
+            if stained[
+                round(y / scale) : round((y + side) / scale), round(x / scale) : round((x + side) / scale)
+            ].mean()
+            > 0.5
+        ]
+        return self.patches(slide, np.array(corners).reshape(-1, 2))
+
+    def patches(self, slide: Slide, xy: np.ndarray) -> Patches:
+        return Patches.at(slide.id, xy, self.size, self.mpp)
+
+
+@dataclass
+class NoSelect:
+    size: int = 512
+
+
+class NotADataclass:
+    size, mpp = 512, 0.5
+    select = Stained.select
+    patches = Stained.patches
+
+
+@dataclass
+class HiddenOption(Stained):
+    cover: float = field(default=0.5, compare=False)
+
+
+@dataclass
+class OptionsOfItsOwn(Stained):
+    seed: int = field(default_factory=itertools.count().__next__)
+
+
+@dataclass
+class PlainTuples(Stained):
+    def patches(self, slide: Slide, xy: np.ndarray) -> Any:
+        return [tuple(corner) for corner in xy]
+
+
+@dataclass
+class ForgetsTheSlideId(Stained):
+    def patches(self, slide: Slide, xy: np.ndarray) -> Patches:
+        return Patches.at("slide", xy, self.size, self.mpp)
+
+
+@dataclass
+class NoResolution(Stained):
+    def patches(self, slide: Slide, xy: np.ndarray) -> Patches:
+        return Patches.at(slide.id, xy, self.size, 0.0)
+
+
+@dataclass
+class OutsideTheSlide(Stained):
+    def patches(self, slide: Slide, xy: np.ndarray) -> Patches:
+        return Patches.at(slide.id, np.concatenate([xy, np.array(slide.dimensions)[None] - 100]), self.size, self.mpp)
+
+
+@dataclass
+class WrongFrame(Stained):
+    """Gives coordinates in pixels at half the resolution of level 0, two patches too far to the left and top."""
+
+    def patches(self, slide: Slide, xy: np.ndarray) -> Patches:
+        return Patches.at(slide.id, xy // 2 - 400, self.size, self.mpp)
+
+
+@dataclass
+class TakesTwice(Stained):
+    def patches(self, slide: Slide, xy: np.ndarray) -> Patches:
+        return Patches.at(slide.id, np.concatenate([xy, xy[:1]]), self.size, self.mpp)
+
+
+@dataclass
+class FindsNothing(Stained):
+    def patches(self, slide: Slide, xy: np.ndarray) -> Patches:
+        return Patches.at(slide.id, xy[:0], self.size, self.mpp)
+
+
+@dataclass
+class WhiteIsAnError(Stained):
+    def patches(self, slide: Slide, xy: np.ndarray) -> Patches:
+        if len(xy) == 0:
+            raise IndexError("no tissue")
+        return Stained.patches(self, slide, xy)
+
+
+@dataclass
+class Everything(Stained):
+    def patches(self, slide: Slide, xy: np.ndarray) -> Patches:
+        return Patches.at(slide.id, np.array([[0, 0]]), self.size, self.mpp)
+
+
+@dataclass
+class StretchesContrast(Stained):
+    """Calls the darker half of any thumbnail that is not flat tissue."""
+
+    def select(self, slide: Slide) -> Patches:
+        grey = slide.thumbnail(256).mean(axis=2)
+        found = np.ptp(grey) > 1
+        return self.patches(slide, np.array([[1024, 1024]] if found else []).reshape(-1, 2))
+
+
+@dataclass
+class FirstOfSmall(Stained):
+    def select(self, slide: Slide) -> Patches:
+        if min(slide.dimensions) < self.size:
+            raise ValueError("the slide is too small")
+        return Stained.select(self, slide)
+
+
+@dataclass
+class GlobalRandom(Stained):
+    def patches(self, slide: Slide, xy: np.ndarray) -> Patches:
+        chosen = np.random.choice(len(xy), size=len(xy) // 2, replace=False)
+        return Patches.at(slide.id, xy[chosen], self.size, self.mpp)
+
+
+@dataclass
+class GeneratorKept(Stained):
+    """Seeds once, when it is made: the second slide gets other numbers than the first."""
+
+    random_: Any = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        self.random_ = np.random.default_rng(self.seed)
+
+    def patches(self, slide: Slide, xy: np.ndarray) -> Patches:
+        return Patches.at(slide.id, self.random_.permutation(xy), self.size, self.mpp)
+
+
+@dataclass
+class ClosesTheSlide(Stained):
+    def select(self, slide: Slide) -> Patches:
+        with slide:
+            return Stained.select(self, slide)
+
+
+@dataclass
+class LooksBehindTheInterface(Stained):
+    def select(self, slide: Slide) -> Patches:
+        assert slide.format == "array"  # type: ignore[attr-defined]
+        return Stained.select(self, slide)
+
+
+BROKEN = (
+    (NoSelect, "selects_as_the_interface_says"),
+    (NotADataclass, "options_are_fields"),
+    (HiddenOption, "options_are_fields"),
+    (OptionsOfItsOwn, "options_round_trip"),
+    (PlainTuples, "patches_are_well_formed"),
+    (ForgetsTheSlideId, "patches_are_well_formed"),
+    (NoResolution, "patches_are_well_formed"),
+    (OutsideTheSlide, "patches_lie_inside_the_slide"),
+    (WrongFrame, "patches_lie_inside_the_slide"),
+    (TakesTwice, "patches_are_distinct"),
+    (FindsNothing, "tissue_is_selected"),
+    (WhiteIsAnError, "white_slide_gives_no_patches"),
+    (Everything, "white_slide_gives_no_patches"),
+    (StretchesContrast, "blank_glass_gives_no_patches"),
+    (FirstOfSmall, "small_slide_is_no_error"),
+    (GlobalRandom, "fresh_selector_same_patches"),
+    (GeneratorKept, "same_slide_same_patches"),
+    (ClosesTheSlide, "slide_is_left_open_and_alone"),
+    (LooksBehindTheInterface, "slide_is_left_open_and_alone"),
+)
+
+
+@pytest.mark.parametrize("check", selector_checks(), ids=lambda check: check.__name__)
+def test_correct_selector_passes(check: Any) -> None:
+    check(Stained)
+
+
+@pytest.mark.parametrize(("selector", "check"), BROKEN, ids=lambda value: getattr(value, "__name__", value))
+def test_broken_selector_is_caught(selector: type, check: str) -> None:
+    failed = {result.name: result.message for result in run_checks("selector", selector) if not result.passed}
+    assert check in failed, f"{selector.__name__} passed {check}; failed only {sorted(failed)}"
+
+
+def test_every_check_is_proven_to_catch_something() -> None:
+    assert {name for _, name in BROKEN} == {check.__name__ for check in selector_checks()}
