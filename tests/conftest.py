@@ -1,8 +1,16 @@
 """Fixtures shared by the whole suite."""
 
+import contextlib
+import io
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
+from PIL import Image
 
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 
@@ -13,3 +21,111 @@ def shared_data() -> Path:
     if not SHARED_DATA.is_dir():
         pytest.skip("the real slides and features are not beside this checkout")
     return SHARED_DATA
+
+
+TINY_CONFIG = """
+[[engine]]
+name       = "bars"
+selector   = { use = "grid", size = 64, mpp = 1.0, min_tissue = 0.5 }
+featurizer = { use = "colour-texture" }
+encoder    = { use = "yottixel" }
+index      = { use = "hamming" }
+
+[[engine]]
+name       = "mean"
+selector   = { use = "grid", size = 64, mpp = 1.0, min_tissue = 0.5 }
+featurizer = { use = "colour-texture" }
+encoder    = { use = "mean" }
+index      = { use = "cosine" }
+"""
+
+
+def paint(path: Path, seed: int, coarse: bool, side: int = 320) -> None:
+    """Paint a small stained-looking image: coarse or fine texture in the middle, white around it."""
+    rng = np.random.default_rng(seed)
+    step = 16 if coarse else 4
+    noise = rng.random((side // step, side // step))
+    texture = np.kron(noise, np.ones((step, step)))[..., None]
+    pink, purple = np.array([225.0, 150.0, 190.0]), np.array([110.0, 60.0, 140.0])
+    image = np.full((side, side, 3), 244.0)
+    edge = side // 8
+    inner = slice(edge, side - edge)
+    image[inner, inner] = (pink * (1 - texture) + purple * texture)[inner, inner]
+    Image.fromarray(image.astype(np.uint8)).save(path)
+
+
+@pytest.fixture
+def paint_tiny() -> Callable[..., None]:
+    """Paint one small slide: `paint_tiny(path, seed, coarse)`."""
+    return paint
+
+
+@pytest.fixture
+def tiny_slides(tmp_path: Path) -> Path:
+    """Folder with 8 small slides (2 sites x 2 labels x 2 patients) and a manifest that states their mpp."""
+    folder = tmp_path / "slides"
+    folder.mkdir()
+    rows = ["slide_id,filename,case_id,primary_site,diagnosis,center,mpp,age"]
+    for number in range(8):
+        site, coarse = ("colon", "lung")[number // 4], number % 2 == 0
+        name = f"s{number}"
+        paint(folder / f"{name}.png", number, coarse)
+        label = "coarse" if coarse else "fine"
+        rows.append(f"{name},{name}.png,p{number},{site},{label},C{number % 3},1.0,{50 + number}")
+    (folder / "manifest.csv").write_text("\n".join(rows) + "\n")
+    return folder
+
+
+@pytest.fixture
+def tiny_config(tmp_path: Path) -> Path:
+    """Configuration file with two fast engines that share selector and featurizer."""
+    path = tmp_path / "tiny.toml"
+    path.write_text(TINY_CONFIG)
+    return path
+
+
+class Cli:
+    """Run `slideseek` in this process and look at what it printed and returned."""
+
+    def __call__(self, *arguments: object) -> "Outcome":
+        from slideseek.cli import main
+
+        out, err = io.StringIO(), io.StringIO()
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            try:
+                main([str(a) for a in arguments])
+                code = 0
+            except SystemExit as done:
+                code = int(done.code or 0)
+        return Outcome(code, out.getvalue(), err.getvalue())
+
+
+@dataclass(frozen=True)
+class Outcome:
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+@pytest.fixture
+def slideseek() -> Cli:
+    """The command line, called in this process: `slideseek("search", "a", "-a", archive)`."""
+    return Cli()
+
+
+@pytest.fixture
+def tiny_archive(tmp_path: Path, tiny_slides: Path, tiny_config: Path, slideseek: Cli) -> Path:
+    """An archive of the tiny slides, added and built."""
+    archive = tmp_path / "archive"
+    for arguments in (
+        ("init", archive, "--config", tiny_config),
+        ("add", tiny_slides, "--manifest", tiny_slides / "manifest.csv", "-a", archive),
+        ("build", "-a", archive),
+    ):
+        done = slideseek(*arguments)
+        assert done.code == 0, done.err
+    return archive

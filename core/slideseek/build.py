@@ -24,11 +24,10 @@ from slideseek.archive.models import load_model, save_model
 from slideseek.archive.payloads import pack_code, pack_patches, store_features, unpack_patches
 from slideseek.archive.slide_table import SlideRow
 from slideseek.engine import Engine
-from slideseek.errors import DamagedError, SlideError, SlideseekError
+from slideseek.errors import DamagedError, SlideError, SlideseekError, one_line
 from slideseek.index_store import save_index
 from slideseek.keys import digest
 from slideseek.ledger import Ledger
-from slideseek.plugins import one_line
 from slideseek.slides.pyramid import PyramidSlide
 from slideseek.slides.reader import open_slide
 

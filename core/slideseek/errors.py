@@ -1,6 +1,13 @@
 """The one exception type a person can meet, and the few named cases that code tells apart."""
 
 
+def one_line(error: BaseException, limit: int = 300) -> str:
+    """Say any exception in one line: its type and its message, cut at `limit` characters."""
+    message = " ".join(str(error).split())
+    text = f"{type(error).__name__}: {message}" if message else type(error).__name__
+    return text if len(text) <= limit else f"{text[: limit - 3]}..."
+
+
 class SlideseekError(Exception):
     """Say what went wrong and what to do next.
 

@@ -17,7 +17,7 @@ from typing import Any, Literal, TypeAlias, get_args
 
 import pluggy
 
-from slideseek.errors import PluginError
+from slideseek.errors import PluginError, one_line
 from slideseek.hookspecs import PROJECT, Hooks
 
 Kind: TypeAlias = Literal["selector", "featurizer", "encoder", "index"]
@@ -145,12 +145,6 @@ def nearest(name: str, known: Iterable[str]) -> str:
     """Return the known name most like `name`, or "" when none is close."""
     found = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
     return found[0] if found else ""
-
-
-def one_line(error: BaseException) -> str:
-    """Say an exception in one line: its type and the first line of its message."""
-    lines = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
 
 
 def _origin(point: EntryPoint) -> tuple[str, str]:

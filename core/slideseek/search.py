@@ -21,7 +21,7 @@ from slideseek.filters import Filter, parse_filter
 from slideseek.index_store import open_index
 from slideseek.ledger import Ledger
 from slideseek.plugins import nearest
-from slideseek.slides.discovery import fingerprint
+from slideseek.slides.identity import fingerprint
 from slideseek.slides.reader import open_slide
 from slideseek.types import Code, Hit, Mask, SlideRecord
 

@@ -11,7 +11,7 @@ from slideseek.archive.manifest import Manifest, ManifestRow, Problem
 from slideseek.archive.matching import match_rows, stem_ids
 from slideseek.archive.slide_table import SlideRow
 from slideseek.errors import SlideError
-from slideseek.slides.discovery import fingerprint
+from slideseek.slides.identity import fingerprint
 from slideseek.types import SlideRecord
 
 

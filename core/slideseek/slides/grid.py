@@ -98,7 +98,7 @@ def tissue_grid(
     # On a crop all of the tissue may be smaller than what is dust on a whole slide: let shares of the image decide.
     is_crop = width * height * slide.mpp**2 < CROP_UM2
     thumbnail_mpp = None if is_crop else slide.mpp * width / thumbnail.shape[1]
-    mask = tissue_mask(thumbnail, tissue, exclude_pen, mpp=thumbnail_mpp)
+    mask = tissue_mask(thumbnail, method=tissue, exclude_pen=exclude_pen, mpp=thumbnail_mpp)
     across, down = _spans(xs, extent, width, mask.shape[1]), _spans(ys, extent, height, mask.shape[0])
     cover = _cell_means(mask.astype(np.uint8), across, down)
     keep = cover > 0 if extent > max(width, height) else (cover > 0) & (cover >= min_tissue)

@@ -1,26 +1,37 @@
-"""Colours on a slide that are no tissue: marker pens, bubble rims, dirt."""
+"""Colours on a slide that are no tissue: marker pens, rims of bubbles, dirt."""
 
 from __future__ import annotations
 
 import numpy as np
 from scipy import ndimage
 
-from slideseek.types import Float32, Mask, UInt8
+from slideseek.slides.colour import hsv, roughness, smoothed
+from slideseek.types import Mask, UInt8
+
+_FLAT = 1.5
+"""Grey levels a film of ink on glass varies by; tissue varies by 3 to 10."""
 
 
 def pen_ink(rgb: UInt8) -> Mask:
     """Return bool (h, w), true on green, blue, red and black marker ink.
 
-    The hues of haematoxylin (240 to 290 degrees) and eosin (300 to 355) are spared; red ink is told from blood by its
-    purity.
+    Green to cyan is no stain of tissue. Blue and red are ink where they are purer than haematoxylin (hue 240 to 290)
+    and eosin (300 to 350) ever are, or where a thinner colour is flat, as only a film on glass is. A stroke so thin that
+    tissue shows through stays tissue.
     """
     hue, saturation, value = hsv(rgb)
+    flat = roughness(smoothed(rgb)) < _FLAT
     green = (hue > 70) & (hue < 190) & (saturation > 0.20)
-    blue = (hue >= 190) & (hue < 236) & (saturation > 0.45)
-    red = ((hue > 350) | (hue < 15)) & (saturation > 0.75) & (value > 0.45)
+    bluish = (hue >= 190) & (hue < 240)
+    blue = bluish & (hue < 236) & (saturation > 0.45)
+    reddish = (hue > 350) | (hue < 15)
+    red = reddish & (saturation > 0.75) & (value > 0.45)
     black = (value < 0.25) & (saturation < 0.40)
+    film = flat & ((bluish & (saturation > 0.20)) | (reddish & (saturation > 0.30)))
     ink = ndimage.binary_opening(green | blue | red | black, iterations=1)
-    return np.asarray(ndimage.binary_dilation(ink, iterations=2), dtype=np.bool_)
+    # A film is flat only up to half a window from its edge.
+    grown = ndimage.binary_dilation(ndimage.binary_opening(film, iterations=1), iterations=5)
+    return np.asarray(ndimage.binary_dilation(ink, iterations=2) | grown, dtype=np.bool_)
 
 
 def black_debris(rgb: UInt8) -> Mask:
@@ -28,17 +39,3 @@ def black_debris(rgb: UInt8) -> Mask:
     _, saturation, value = hsv(rgb)
     white = max(0.5, float(np.percentile(value, 99)))
     return np.asarray((saturation < 0.10) & (value < 0.70 * white), dtype=np.bool_)
-
-
-def hsv(rgb: UInt8) -> tuple[Float32, Float32, Float32]:
-    """Return hue in degrees [0, 360), saturation and value in [0, 1], each float32 (h, w)."""
-    r, g, b = (rgb[..., channel].astype(np.float32) for channel in range(3))
-    value = np.maximum(np.maximum(r, g), b)
-    delta = value - np.minimum(np.minimum(r, g), b)
-    safe = np.where(delta == 0, 1.0, delta)
-    hue = np.where(value == r, (g - b) / safe % 6.0, np.where(value == g, (b - r) / safe + 2.0, (r - g) / safe + 4.0))
-    return (
-        (60.0 * hue).astype(np.float32),
-        (delta / np.maximum(value, 1.0)).astype(np.float32),
-        (value / 255.0).astype(np.float32),
-    )

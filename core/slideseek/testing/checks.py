@@ -56,17 +56,27 @@ def described(error: BaseException) -> str:
     return f"{type(error).__name__}: {' '.join(str(error).split())}".rstrip(": ")
 
 
-def bound(check: Callable[..., None], **settings: Any) -> Check:
-    """Return `check` with its toy settings fixed, under the same name and docstring."""
-
-    @functools.wraps(check)
-    def with_settings(make: Make) -> None:
-        check(make, **settings)
-
-    return with_settings
+def prepared(*functions: Callable[..., None], **settings: Any) -> tuple[Check, ...]:
+    """Return functions as checks: toy settings fixed, same name and docstring, and `CheckFailed` the only failure."""
+    return tuple(_prepared(function, settings) for function in functions)
 
 
-def summary_of(check: Check) -> str:
+def _prepared(function: Callable[..., None], settings: dict[str, Any]) -> Check:
+    @functools.wraps(function)
+    def check(make: Make) -> None:
+        try:
+            function(make, **settings)
+        except CheckFailed:
+            raise
+        except Exception as error:  # a component may raise anything; it is a finding, with the traceback as its cause
+            got = f"Got {described(error)}."
+            mend = "To mend it: call this check on your class and follow the traceback."
+            raise CheckFailed(f"expected: {summary_of(function)} {got} {mend}") from error
+
+    return check
+
+
+def summary_of(check: Callable[..., None]) -> str:
     """Return the first line of a check's docstring."""
     return (check.__doc__ or "").strip().partition("\n")[0]
 

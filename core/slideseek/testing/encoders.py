@@ -15,9 +15,9 @@ from slideseek.interfaces import Encoder
 from slideseek.testing.checks import (
     Check,
     Make,
-    bound,
     options_are_fields,
     options_round_trip,
+    prepared,
     require,
     require_error,
     require_protocol,
@@ -49,11 +49,9 @@ def encoder_checks(widths: tuple[int, ...] = WIDTHS) -> tuple[Check, ...]:
         *training_checks(),
     )
     return (
-        encodes_as_the_interface_says,
-        options_are_fields,
-        options_round_trip,
-        *(bound(check, widths=widths) for check in on_widths),
-        *(bound(check, width=widths[0]) for check in on_bags),
+        *prepared(encodes_as_the_interface_says, options_are_fields, options_round_trip),
+        *prepared(*on_widths, widths=widths),
+        *prepared(*on_bags, width=widths[0]),
     )
 
 

@@ -18,6 +18,7 @@ from slideseek.testing.checks import (
     Make,
     options_are_fields,
     options_round_trip,
+    prepared,
     require,
     require_error,
     require_protocol,
@@ -39,7 +40,7 @@ REFUSALS = (ValueError, SlideseekError)
 
 def index_checks() -> tuple[Check, ...]:
     """Return every check of an index."""
-    return (
+    return prepared(
         searches_as_the_interface_says,
         options_are_fields,
         options_round_trip,

@@ -13,6 +13,7 @@ from slideseek.testing.checks import (
     Make,
     options_are_fields,
     options_round_trip,
+    prepared,
     require,
     require_protocol,
 )
@@ -25,7 +26,7 @@ SMALL_SLIDE = (152, 133)
 
 def selector_checks() -> tuple[Check, ...]:
     """Return every check of a selector."""
-    return (
+    return prepared(
         selects_as_the_interface_says,
         options_are_fields,
         options_round_trip,

@@ -114,7 +114,7 @@ def _rows(rng: np.random.Generator, spec: CodeSpec, n: int) -> NDArray[Any]:
     return unit.astype(np.float32)
 
 
-@functools.lru_cache(maxsize=4)  # a selector's checks ask for the same few slides again and again
+@functools.lru_cache(maxsize=8)  # a selector's checks ask for the same few slides again and again
 def _slide_pixels(seed: int, width: int, height: int, tissue: bool, glass: int) -> UInt8:
     rng = np.random.default_rng([seed, width, height])
     rows, columns = -(-height // _BLOCK), -(-width // _BLOCK)

@@ -12,8 +12,10 @@ from slideseek.featurizer_card import FeaturizerCard
 from slideseek.types import Float32, UInt8
 from slideseek_plugins.featurizers.densenet_network import WIDTH, DenseNet121, feature_names
 from slideseek_plugins.featurizers.pixels import IMAGENET_MEAN, IMAGENET_STD, Preparation, check_images
-from slideseek_plugins.featurizers.torch_batches import Device, check_run_options, choose_device, place, run
-from slideseek_plugins.featurizers.weights import file_sha256, fill, read_state, require_weights
+from slideseek_plugins.featurizers.run_options import Device, check_run_options
+from slideseek_plugins.featurizers.torch_batches import choose_device, place, run
+from slideseek_plugins.featurizers.state_dicts import fill, read_state
+from slideseek_plugins.featurizers.weight_files import file_sha256, require_weights
 
 REVISION = 1
 """Of the preprocessing and the network: raise it when the features of the same weights change."""
@@ -84,7 +86,7 @@ class DenseNet121Features:
         if self.network_ is None:
             path = self._path()
             state = feature_names(read_state(path, limit=400_000_000), path.name)
-            network = fill(DenseNet121(self.last_relu), state, path.name).fold()
+            network = fill(lambda: DenseNet121(self.last_relu), state, path.name).fold()
             self.network_ = place(network, device)
         return self.network_
 

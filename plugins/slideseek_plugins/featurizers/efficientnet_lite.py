@@ -14,8 +14,10 @@ from slideseek.featurizer_card import FeaturizerCard
 from slideseek.types import Float32, UInt8
 from slideseek_plugins.featurizers.efficientnet_lite_network import HEAD, EfficientNetLite, feature_names
 from slideseek_plugins.featurizers.pixels import Preparation, check_images
-from slideseek_plugins.featurizers.torch_batches import Device, check_run_options, choose_device, place, run
-from slideseek_plugins.featurizers.weights import check_sha256, fill, read_state
+from slideseek_plugins.featurizers.run_options import Device, check_run_options
+from slideseek_plugins.featurizers.torch_batches import choose_device, place, run
+from slideseek_plugins.featurizers.state_dicts import fill, read_state
+from slideseek_plugins.featurizers.weight_files import check_sha256
 
 REVISION = 1
 """Of the preprocessing and the network: raise it when the features of the same weights change."""
@@ -80,7 +82,7 @@ class EfficientNetLite0:
                 raise SlideseekError(f"the weights of {self.variant} are not installed", fix)
             check_sha256(path, self.sha256, fix)
             state = feature_names(read_state(path, limit=100_000_000))
-            network = fill(EfficientNetLite(*self.scale), state, path.name).fold()
+            network = fill(lambda: EfficientNetLite(*self.scale), state, path.name).fold()
             self.network_ = place(network, device)
         return self.network_
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 from PIL import Image
@@ -23,15 +23,18 @@ def check_images(images: UInt8) -> None:
         raise ValueError(f"images: uint8 (n, side, side, 3), not {images.dtype} {images.shape}")
 
 
-def resize(image: UInt8, side: int) -> UInt8:
+Filter: TypeAlias = Literal["bilinear", "bicubic", "lanczos"]
+
+
+def resize(image: UInt8, side: int, resample: Filter = "bicubic") -> UInt8:
     """Resample RGB uint8 (s, s, 3) to (side, side, 3); an image of that side is returned untouched.
 
-    Pillow's bicubic filter widens with the reduction, so that every source pixel counts (no aliasing), and it
-    works in fixed point: the result is the same on every machine and for any number of threads.
+    Pillow's filters widen with the reduction, so that every source pixel counts (no aliasing), and they work in
+    fixed point: the result is the same on every machine and for any number of threads.
     """
     if image.shape[0] == side:
         return image
-    return np.array(Image.fromarray(image).resize((side, side), Image.Resampling.BICUBIC))
+    return np.array(Image.fromarray(image).resize((side, side), Image.Resampling[resample.upper()]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,15 +44,17 @@ class Preparation:
     side: int
     mean: Rgb
     std: Rgb
+    resample: Filter = "bicubic"
 
     def __call__(self, image: UInt8) -> Float32:
         """Turn RGB uint8 (s, s, 3) into float32 (3, side, side), a view of channels-last memory."""
-        pixels = resize(image, self.side or image.shape[0]).astype(np.float32)
+        pixels = resize(image, self.side or image.shape[0], self.resample).astype(np.float32)
         pixels -= np.asarray(self.mean, dtype=np.float32)
         pixels /= np.asarray(self.std, dtype=np.float32)
         return pixels.transpose(2, 0, 1)
 
     @classmethod
-    def unit(cls, side: int, mean: Rgb, std: Rgb) -> Preparation:
+    def unit(cls, side: int, mean: Rgb, std: Rgb, resample: Filter = "bicubic") -> Preparation:
         """Make a preparation whose mean and std are given for pixels from 0 to 1."""
-        return cls(side, (mean[0] * 255, mean[1] * 255, mean[2] * 255), (std[0] * 255, std[1] * 255, std[2] * 255))
+        scaled_mean, scaled_std = ((values[0] * 255, values[1] * 255, values[2] * 255) for values in (mean, std))
+        return cls(side, scaled_mean, scaled_std, resample)

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import Literal, TypeAlias, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -14,11 +14,9 @@ from torch import Tensor, nn
 
 from slideseek.errors import UsageError
 from slideseek.types import Float32, UInt8
+from slideseek_plugins.featurizers.run_options import Device
 
-Device: TypeAlias = Literal["auto", "cpu", "cuda", "mps"]
 Network = TypeVar("Network", bound=nn.Module)
-
-DEVICES: tuple[Device, ...] = ("auto", "cpu", "cuda", "mps")
 
 _STARTING = threading.Lock()
 
@@ -38,14 +36,6 @@ def place(network: Network, device: torch.device) -> Network:
     network.to(device)
     network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # missing from torch's annotations
     return network
-
-
-def check_run_options(batch: int, device: str) -> None:
-    """Check the options every torch featurizer has; raise ValueError that names the field."""
-    if batch < 1:
-        raise ValueError(f"batch: at least 1, not {batch}")
-    if device not in DEVICES:
-        raise ValueError(f"device: one of {', '.join(DEVICES)}, not {device!r}")
 
 
 def run(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,19 +13,24 @@ from numpy.typing import NDArray
 from slideseek.types import Code, CodeSpec, Float32, Float64, Int64
 
 from .sets import DIRECTIONS, Direction, set_distances
-from .store import row_numbers
+from .store import SlideStore, blocks
 from .stored_index import StoredIndex
 
 BLOCK_BYTES = 1 << 24
-"""Target rows compared at a time, which bounds the working memory of a search."""
+"""Stored rows compared at a time, which bounds the working memory of a search."""
+CHUNK = 1024
+"""Columns multiplied in single precision before the sum goes on in double."""
+TOGETHER = 256
+"""Query rows of a batch that are multiplied at once."""
 
 
 @dataclass
 class Cosine(StoredIndex):
-    """Search by cosine distance, 1 - cos in [0, 2]; between sets, the median of minima as in `hamming`.
+    """Search by cosine distance, 1 - cos in [0, 2]; between sets, by the median of minima, as `hamming` does.
 
-    The cosine is computed in double precision and rounded to single, the precision of the codes. A zero vector has no
-    direction: its cosine with any vector, itself included, is 0, so its distance is 1.
+    The cosine is summed in double precision and rounded to single, the precision of the codes; it depends on the two
+    codes alone, never on the mask, the batch or the number of threads. A zero vector has no direction: its cosine with
+    every vector, another zero vector included, counts as 0, so its distance is 1.
 
     direction: which set the median runs over, `query`, `target` or `symmetric` (the mean of both). Without effect on
     single codes.
@@ -38,43 +44,88 @@ class Cosine(StoredIndex):
             raise ValueError(f"direction: one of {', '.join(DIRECTIONS)}, not {self.direction!r}")
 
     def refuses(self, spec: CodeSpec) -> str:
-        """Accept floats, single or sets, sparse ones too (stored densely)."""
+        """Accept floats, single or sets; sparse ones too, which it stores densely."""
         return f"cosine compares floats, not {spec}: use hamming" if spec.kind == "bits" else ""
 
     def _unfit(self, code: Code) -> str:
         return "" if code.rows.dtype == np.float32 else f"rows are {code.rows.dtype}, not float32"
 
     def _fields(self, codes: Sequence[Code]) -> tuple[Sequence[int], Mapping[str, NDArray[Any]]]:
-        rows = np.concatenate([code.rows for code in codes])
+        rows = scaled(np.concatenate([code.rows for code in codes]))
         return [len(code) for code in codes], {"rows": rows, "norms": norms(rows)}
 
-    def _distances(self, code: Code, slots: Int64) -> Float64:
-        query_norms, found = norms(code.rows), []
-        for base, segment in self.store_.based_segments():
-            first, last = np.searchsorted(slots, [base, base + len(segment)])
-            local, stored = slots[first:last] - base, segment.fields["rows"]
-            weight = np.cumsum(np.diff(segment.starts)[local]) * stored.shape[1] * 4
-            for block in np.split(local, np.flatnonzero(np.diff(weight // BLOCK_BYTES)) + 1):
-                rows, starts = row_numbers(segment.starts, block)
-                if len(rows):
-                    there = segment.fields["norms"][rows]
-                    wide = stored[rows].astype(np.float64)
-                    between = np.stack(
-                        [_row_distances(wide, there, row, norm) for row, norm in zip(code.rows, query_norms)]
-                    )
-                    found.append(set_distances(between, starts, self.direction))
-        return np.concatenate(found)
+    def _near(self, codes: Sequence[Code], slots: Int64 | None, k: int) -> list[tuple[Int64 | None, Float64]]:
+        """Sort out the far slides with a fast matrix product of known error, then measure the rest exactly."""
+        queries = [scaled(code.rows) for code in codes]
+        found: list[tuple[Int64 | None, Float64]] = []
+        for group in _groups(queries):
+            for query, rough in zip(group, _rough_distances(self.store_, group, slots, self.direction)):
+                near = np.flatnonzero(rough <= np.partition(rough, k - 1)[k - 1] + 2 * rough_error(query.shape[1]))
+                kept = near if slots is None else slots[near]
+                found.append((kept, _distances(self.store_, query, kept, self.direction)))
+        return found
 
 
-def norms(rows: Float32) -> Float64:
-    """Return the Euclidean norm of each row in double precision, which neither overflows nor underflows."""
+def scaled(rows: NDArray[Any]) -> Float32:
+    """Scale each row by a power of two to a norm in [0.5, 1): no cosine changes and no product overflows."""
+    _, exponents = np.frexp(norms(rows))
+    result: Float32 = np.ldexp(rows, -exponents[:, None]).astype(np.float32, copy=False)
+    return result
+
+
+def norms(rows: NDArray[Any]) -> Float64:
+    """Return the Euclidean norm of each row in double precision, which float32 values can neither over- nor underflow."""
     squares: Float64 = np.add.reduce(np.square(rows, dtype=np.float64), axis=1)
     return np.sqrt(squares)
 
 
-def _row_distances(stored: Float64, stored_norms: Float64, row: Float32, norm: float) -> Float64:
-    """Return 1 - cos of each stored row to `row`; a row's result depends on that row alone, never on its neighbours."""
-    dots: Float64 = np.add.reduce(stored * row.astype(np.float64), axis=1)
-    scale = stored_norms * norm
+def rounded_distances(dots: Float64, scale: Float64) -> Float64:
+    """Turn dot products and the products of the norms into distances; a norm of zero gives 1."""
     cosines = np.divide(dots, scale, out=np.zeros_like(dots), where=scale > 0)
     return 1.0 - np.clip(cosines.astype(np.float32), -1, 1).astype(np.float64)
+
+
+def rough_error(width: int) -> float:
+    """Bound the error of `_rough_distances`: twice that of a float32 sum of products of unit vectors, and roundings."""
+    return float((min(width, CHUNK) + 16) * 2.0**-23)
+
+
+def _groups(queries: Sequence[Float32]) -> list[list[Float32]]:
+    """Cut a batch into groups of about TOGETHER query rows."""
+    ends = np.cumsum([len(query) for query in queries])
+    cuts = np.flatnonzero(np.diff(ends // TOGETHER)) + 1
+    bounds = [0, *cuts.tolist(), len(queries)]
+    return [list(queries[first:last]) for first, last in pairwise(bounds) if last > first]
+
+
+def _rough_distances(
+    store: SlideStore, queries: Sequence[Float32], slots: Int64 | None, direction: Direction
+) -> list[Float64]:
+    """Return the set distances of several queries to each slide, within `rough_error` of the exact ones."""
+    together = np.concatenate(queries)
+    lengths = norms(together)[:, None]
+    units = np.divide(together, lengths, out=np.zeros_like(together), where=lengths > 0, casting="unsafe")
+    cuts = np.cumsum([len(query) for query in queries])[:-1]
+    found: list[list[Float64]] = [[] for _ in queries]
+    for fields, starts in blocks(store, slots, BLOCK_BYTES):
+        rows, lengths = fields["rows"], fields["norms"]
+        dots = np.zeros((len(units), len(rows)))
+        for first in range(0, rows.shape[1], CHUNK):
+            dots += units[:, first : first + CHUNK] @ rows[:, first : first + CHUNK].T
+        between = 1 - np.divide(dots, lengths, out=np.zeros_like(dots), where=lengths > 0)
+        for place, part in enumerate(np.split(between, cuts)):
+            found[place].append(set_distances(part, starts, direction))
+    return [np.concatenate(parts) for parts in found]
+
+
+def _distances(store: SlideStore, query: Float32, slots: Int64, direction: Direction) -> Float64:
+    """Return the set distances to the slides in `slots`, each from one fixed order of additions."""
+    lengths, found = norms(query), [np.empty(0)]
+    wide = query.astype(np.float64)
+    for fields, starts in blocks(store, slots, BLOCK_BYTES):
+        rows = fields["rows"].astype(np.float64)
+        between = np.empty((len(wide), len(rows)))
+        for row, length, out in zip(wide, lengths, between):
+            out[:] = rounded_distances(np.add.reduce(rows * row, axis=1), fields["norms"] * length)
+        found.append(set_distances(between, starts, direction))
+    return np.concatenate(found)

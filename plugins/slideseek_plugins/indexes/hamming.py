@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,24 +11,29 @@ from numpy.typing import NDArray
 
 from slideseek.types import Code, CodeSpec, Float64, Int64
 
-from .sets import DIRECTIONS, Direction, set_distances
-from .store import row_numbers
+from . import hamming_numpy
+from .sets import DIRECTIONS, Direction
 from .stored_index import StoredIndex
 
-BLOCK_BYTES = 1 << 24
-"""Target rows compared at a time, which bounds the working memory of a search."""
+COMPILED_AFTER = 1 << 31
+"""Bytes an index compares in numpy before it turns to the compiled kernels.
+
+Loading them takes about 0.8 s, in which numpy compares 2 to 4 GB; so a single search of a small archive never waits for
+them, and a long run spends at most twice the best time.
+"""
 
 
 @dataclass
 class Hamming(StoredIndex):
-    """Search by Hamming distance, the rule of Yottixel for sets: median over query rows of the minimum over target rows.
+    """Search by Hamming distance; between sets, by the median over query rows of the minimum over target rows.
 
-    direction: which set the median runs over. `query` is Yottixel's (Kalra et al., Medical Image Analysis 2020),
-    `target` the other way round, `symmetric` the mean of both. Without effect on single codes.
+    direction: which set the median runs over. `query` is the rule of Yottixel (Kalra et al., Medical Image Analysis
+    2020), `target` the other way round, `symmetric` the mean of both. Without effect on single codes.
     """
 
     name: ClassVar[str] = "hamming"
     direction: Direction = "query"
+    compared_: int = field(default=0, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if self.direction not in DIRECTIONS:
@@ -44,18 +49,14 @@ class Hamming(StoredIndex):
     def _fields(self, codes: Sequence[Code]) -> tuple[Sequence[int], Mapping[str, NDArray[Any]]]:
         return [len(code) for code in codes], {"words": words(np.concatenate([code.rows for code in codes]))}
 
-    def _distances(self, code: Code, slots: Int64) -> Float64:
-        query, found = words(code.rows), []
-        for base, segment in self.store_.based_segments():
-            first, last = np.searchsorted(slots, [base, base + len(segment)])
-            local, stored = slots[first:last] - base, segment.fields["words"]
-            weight = np.cumsum(np.diff(segment.starts)[local]) * stored.shape[1] * 8
-            for block in np.split(local, np.flatnonzero(np.diff(weight // BLOCK_BYTES)) + 1):
-                rows, starts = row_numbers(segment.starts, block)
-                if len(rows):
-                    between = np.stack([_row_distances(stored[rows], row) for row in query])
-                    found.append(set_distances(between, starts, self.direction))
-        return np.concatenate(found)
+    def _near(self, codes: Sequence[Code], slots: Int64 | None, k: int) -> list[tuple[Int64 | None, Float64]]:
+        queries = [words(code.rows) for code in codes]
+        self.compared_ += sum(map(len, queries)) * self.store_.nbytes
+        if self.compared_ < COMPILED_AFTER:
+            return [(slots, hamming_numpy.distances(self.store_, query, slots, self.direction)) for query in queries]
+        from .hamming_compiled import find  # imports numba
+
+        return [*find(self.store_, queries, slots, k, self.direction)]
 
 
 def words(packed: NDArray[Any]) -> NDArray[np.uint64]:
@@ -64,8 +65,3 @@ def words(packed: NDArray[Any]) -> NDArray[np.uint64]:
     padded = np.zeros((count, (width + 7) // 8 * 8), np.uint8)
     padded[:, :width] = packed
     return padded.view(np.uint64)
-
-
-def _row_distances(stored: NDArray[np.uint64], row: NDArray[np.uint64]) -> NDArray[np.int32]:
-    distances: NDArray[np.int32] = np.bitwise_count(stored ^ row).sum(axis=1, dtype=np.int32)
-    return distances

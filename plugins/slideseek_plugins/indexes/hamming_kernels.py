@@ -8,6 +8,9 @@ that the mean of two medians stays a whole number. A slide is *found* when its d
 heap at that moment: all slides of the final answer are found, with every tie at the cut, and few others.
 """
 
+# Argument types are found by the compiler; each kernel states its arrays in its docstring.
+# mypy: disable-error-code="no-untyped-def,untyped-decorator"
+
 from __future__ import annotations
 
 from typing import Any
@@ -15,10 +18,6 @@ from typing import Any
 import numpy as np
 from numba import njit, types
 from numba.extending import intrinsic
-from numpy.typing import NDArray
-
-TILE_BYTES = 1 << 16
-"""Stored rows visited for all queries of a batch before the next ones are read: they stay in the fast caches."""
 
 
 @intrinsic
@@ -30,7 +29,7 @@ def _popcount(_: Any, word: Any) -> Any:
 
 
 @njit(cache=True, nogil=True)
-def _distance(row, query, width):  # type: ignore[no-untyped-def]
+def _distance(row, query, width):
     total = np.uint64(0)
     for word in range(width):
         total += _popcount(row[word] ^ query[word])
@@ -38,7 +37,7 @@ def _distance(row, query, width):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _one_to_run(rows, query, out):  # type: ignore[no-untyped-def]
+def _one_to_run(rows, query, out):
     """Fill out[:len(rows)] with the distances of one query row to a run of stored rows.
 
     Usual short widths have their own loop, which the compiler unrolls: half the time at 512 bits.
@@ -55,7 +54,7 @@ def _one_to_run(rows, query, out):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _four_to_run(rows, queries, out):  # type: ignore[no-untyped-def]
+def _four_to_run(rows, queries, out):
     """Fill out[:4, :len(rows)] for four query rows at once: each stored word is loaded once."""
     for at in range(rows.shape[0]):
         a, b, c, d = np.uint64(0), np.uint64(0), np.uint64(0), np.uint64(0)
@@ -69,7 +68,7 @@ def _four_to_run(rows, queries, out):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _least(values):  # type: ignore[no-untyped-def]
+def _least(values):
     least = values[0]
     for at in range(values.shape[0]):
         least = min(least, values[at])
@@ -77,7 +76,7 @@ def _least(values):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _lower_top(heap, value):  # type: ignore[no-untyped-def]
+def _lower_top(heap, value):
     """Replace the largest value of a max-heap by a smaller one."""
     size, at = heap.shape[0], 0
     while True:
@@ -94,7 +93,7 @@ def _lower_top(heap, value):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _find(distances, first, heap, found, quarters, count):  # type: ignore[no-untyped-def]
+def _find(distances, first, heap, found, quarters, count):
     """Append the slides first, first + 1, ... that are not above the top of the heap; return the new count.
 
     distances: whole bits. The minimum of a run is checked first, since most runs hold nothing to find.
@@ -114,45 +113,35 @@ def _find(distances, first, heap, found, quarters, count):  # type: ignore[no-un
 
 
 @njit(cache=True, nogil=True)
-def find_singles(stored, queries, heaps, found, quarters, counts, tile):  # type: ignore[no-untyped-def]
-    """Find the slides near each single query among slides of one row.
+def find_singles(stored, runs, tile, queries, heaps, found, quarters):
+    """Find the slides near each single query among slides of one row; return how many were found, int64 (q,).
 
-    stored: uint64 (n, words). queries: uint64 (q, words). heaps: int32 (q, k). found, quarters: int32 (q, n), filled
-    from the left, counts: int64 (q,) entries. tile: rows visited for all queries before the next ones.
+    stored: uint64 (n, words). runs: int64 (r, 2), first and last + 1 of the slides to visit. tile: rows visited for
+    all queries before the next ones. queries: uint64 (q, words). heaps: int32 (q, k). found: int64 and quarters: int32
+    (q, slides to visit), filled from the left.
     """
     size = queries.shape[0]
-    out = np.empty((4, tile), np.int32)
-    for first in range(0, stored.shape[0], tile):
-        rows = stored[first : first + tile]
-        query = 0
-        while query < size:
-            group = 4 if size - query >= 4 else 1
-            if group == 4:
-                _four_to_run(rows, queries[query : query + 4], out)
-            else:
-                _one_to_run(rows, queries[query], out[0])
-            for member in range(group):
-                at = query + member
-                distances = out[member, : rows.shape[0]]
-                counts[at] = _find(distances, first, heaps[at], found[at], quarters[at], counts[at])
-            query += group
+    counts, out = np.zeros(size, np.int64), np.empty((4, tile), np.int32)
+    for run in range(runs.shape[0]):
+        for first in range(runs[run, 0], runs[run, 1], tile):
+            rows = stored[first : min(first + tile, runs[run, 1])]
+            query = 0
+            while query < size:
+                group = 4 if size - query >= 4 else 1
+                if group == 4:
+                    _four_to_run(rows, queries[query : query + 4], out)
+                else:
+                    _one_to_run(rows, queries[query], out[0])
+                for member in range(group):
+                    at = query + member
+                    distances = out[member, : rows.shape[0]]
+                    counts[at] = _find(distances, first, heaps[at], found[at], quarters[at], counts[at])
+                query += group
+    return counts
 
 
 @njit(cache=True, nogil=True)
-def find_chosen(stored, slides, query, heap, found, quarters):  # type: ignore[no-untyped-def]
-    """Find the slides near one single query among the chosen slides of one row; return how many were found.
-
-    slides: int64 (n,), rows of `stored`. found: int32 (n,), places in `slides`.
-    """
-    count, out = 0, np.empty(1, np.int32)
-    for place in range(slides.shape[0]):
-        _one_to_run(stored[slides[place] : slides[place] + 1], query, out)
-        count = _find(out, place, heap, found, quarters, count)
-    return count
-
-
-@njit(cache=True, nogil=True)
-def _halves(outer, inner, top, minima, out):  # type: ignore[no-untyped-def]
+def _halves(outer, inner, top, minima, out):
     """Return twice the median over `outer` rows of the minimum over `inner` rows, or -1 once it must exceed `top`."""
     size = outer.shape[0]
     low, above = (size - 1) // 2, 0
@@ -171,35 +160,37 @@ def _halves(outer, inner, top, minima, out):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def find_sets(stored, starts, slides, query, direction, heap, found, quarters):  # type: ignore[no-untyped-def]
-    """Find the chosen slides near one query set; return how many were found.
+def find_sets(stored, starts, runs, query, direction, heap, found, quarters):
+    """Find the slides near one query set; return how many were found.
 
-    stored: uint64 (rows, words); slide i owns rows starts[i]:starts[i + 1]. slides: int64 (n,). query: uint64
-    (q, words). direction: place in `sets.DIRECTIONS`. found: int32 (n,), places in `slides`.
+    stored: uint64 (rows, words); slide i owns rows starts[i]:starts[i + 1]. runs: int64 (r, 2), first and last + 1 of
+    the slides to visit. query: uint64 (q, words). direction: place in `sets.DIRECTIONS`. heap: int32 (k,). found: int64
+    and quarters: int32 (slides to visit,), filled from the left.
     """
     longest = query.shape[0]
-    for place in range(slides.shape[0]):
-        longest = max(longest, starts[slides[place] + 1] - starts[slides[place]])
+    for slide in range(starts.shape[0] - 1):
+        longest = max(longest, starts[slide + 1] - starts[slide])
     minima, out = np.empty(longest, np.int32), np.empty(longest, np.int32)
     count = 0
-    for place in range(slides.shape[0]):
-        rows = stored[starts[slides[place]] : starts[slides[place] + 1]]
-        top = heap[0]
-        if direction == 0:
-            halves = _halves(query, rows, top // 2, minima, out)
-            quarter = 2 * halves
-        elif direction == 1:
-            halves = _halves(rows, query, top // 2, minima, out)
-            quarter = 2 * halves
-        else:
-            halves = _halves(query, rows, top, minima, out)
-            quarter = halves
-            if halves >= 0:
-                halves = _halves(rows, query, top - quarter, minima, out)
-                quarter += halves
-        if halves >= 0 and quarter <= top:
-            found[count], quarters[count] = place, quarter
-            count += 1
-            if quarter < top:
-                _lower_top(heap, quarter)
+    for run in range(runs.shape[0]):
+        for slide in range(runs[run, 0], runs[run, 1]):
+            rows = stored[starts[slide] : starts[slide + 1]]
+            top = heap[0]
+            if direction == 0:
+                halves = _halves(query, rows, top // 2, minima, out)
+                quarter = 2 * halves
+            elif direction == 1:
+                halves = _halves(rows, query, top // 2, minima, out)
+                quarter = 2 * halves
+            else:
+                halves = _halves(query, rows, top, minima, out)
+                quarter = halves
+                if halves >= 0:
+                    halves = _halves(rows, query, top - quarter, minima, out)
+                    quarter += halves
+            if halves >= 0 and quarter <= top:
+                found[count], quarters[count] = slide, quarter
+                count += 1
+                if quarter < top:
+                    _lower_top(heap, quarter)
     return count

@@ -10,18 +10,16 @@ import numpy as np
 from slideseek.types import Float64, Hit, Int64
 
 
-def nearest(distances: Float64, slots: Int64, ids: Sequence[str], k: int) -> list[Hit]:
+def nearest(distances: Float64, slots: Int64 | None, ids: Sequence[str], k: int) -> list[Hit]:
     """Return the k nearest, nearest first, equal distances by slide id.
 
-    distances, slots: (n,) side by side; ids is indexed by slot. Every slide tied at the cut is compared by id, so a
-    partial sort never decides between equals.
+    distances: (n,). slots: (n,), the slot of each distance, or None when distance i belongs to slot i. ids is indexed
+    by slot. Every slide tied at the cut is compared by id, so a partial sort never decides between equals.
     """
+    places = np.arange(len(distances))
     if len(distances) > k:
         cut = np.partition(distances, k - 1)[k - 1]
-        below = np.flatnonzero(distances < cut).tolist()
-        tied = np.flatnonzero(distances == cut).tolist()
-        chosen = below + nsmallest(k - len(below), tied, key=lambda at: ids[slots[at]])
-    else:
-        chosen = list(range(len(distances)))
-    ranked = sorted((float(distances[at]), ids[slots[at]]) for at in chosen)
-    return [Hit(slide_id, distance) for distance, slide_id in ranked]
+        places = np.flatnonzero(distances <= cut)
+    chosen = places if slots is None else slots[places]
+    pairs = zip(distances[places].tolist(), map(ids.__getitem__, chosen.tolist()))
+    return [Hit(slide_id, distance) for distance, slide_id in nsmallest(k, pairs)]

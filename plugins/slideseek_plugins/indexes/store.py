@@ -43,6 +43,11 @@ class Segment:
         return len(self.starts) - 1
 
     @property
+    def single(self) -> bool:
+        """Whether every slide has exactly one row (none has zero)."""
+        return int(self.starts[-1]) == len(self)
+
+    @property
     def nbytes(self) -> int:
         """Bytes of the fields."""
         return sum(array.nbytes for array in self.fields.values())
@@ -58,6 +63,7 @@ class SlideStore:
         self.spaces: list[str] = []
         self.slot_spaces: NDArray[np.int32] = np.empty(0, np.int32)
         self.alive: Mask = np.empty(0, np.bool_)
+        self._dead = 0
         self._slot_of: dict[str, int] | None = None
         self._live_ids: tuple[str, ...] | None = None
 
@@ -108,15 +114,16 @@ class SlideStore:
             raise SlideseekError(f"not in the index: {_some(unknown)}", "nothing was removed; check the slide ids")
         slots = [slot_of[slide_id] for slide_id in slide_ids]
         self.alive[slots] = False
+        self._dead = len(self.alive) - int(np.count_nonzero(self.alive))
         for slide_id in set(slide_ids):
             del slot_of[slide_id]
         self._live_ids = None
-        if not slot_of or len(self.alive) - len(slot_of) > DEAD_SHARE * len(self.alive):
+        if self._dead > DEAD_SHARE * len(self.alive):
             self.compact()
 
     def compact(self) -> None:
         """Drop dead slots and number the rest anew; segments without a dead slot stay as they are."""
-        if self.alive.all():
+        if not self._dead:
             return
         kept = [_kept(segment, self.alive[base : base + len(segment)]) for base, segment in self.based_segments()]
         self.segments = [segment for segment in kept if len(segment)]
@@ -126,7 +133,7 @@ class SlideStore:
         self.spaces = [self.spaces[number] for number in used.tolist()]
         self.slot_spaces = numbers.astype(np.int32)
         self.alive = np.ones(len(self.slot_ids), np.bool_)
-        self._slot_of = None
+        self._dead, self._slot_of = 0, None
         if not self.slot_ids:
             self.columns = 0
 
@@ -137,16 +144,25 @@ class SlideStore:
             yield base, segment
             base += len(segment)
 
-    def candidates(self, space: str, among: Mask | None) -> Int64:
-        """Return the slots a query of `space` may meet, ascending. among: bool (len(ids),) or None for all."""
-        if among is not None and (among.dtype != np.bool_ or among.shape != (len(self.ids),)):
-            raise ValueError(f"among: bool ({len(self.ids)},) in the order of ids, not {among.dtype} {among.shape}")
+    def candidates(self, space: str, among: Mask | None) -> Int64 | None:
+        """Return the slots a query of `space` may meet, ascending, or None for every slot.
+
+        among: bool (len(ids),) or None for all.
+        """
+        live = self._live_count()
+        if among is not None and (among.dtype != np.bool_ or among.shape != (live,)):
+            raise ValueError(f"among: bool ({live},) in the order of ids, not {among.dtype} {among.shape}")
         if space not in self.spaces:
             return np.empty(0, np.int64)
+        whole = live == len(self.alive)
+        if among is None and whole and len(self.spaces) == 1:
+            return None
         wanted = self.alive
         if among is not None:
-            wanted = self.alive.copy()
-            wanted[self.alive] = among
+            wanted = among
+            if not whole:
+                wanted = self.alive.copy()
+                wanted[self.alive] = among
         if len(self.spaces) > 1:
             wanted = wanted & (self.slot_spaces == self.spaces.index(space))
         return np.flatnonzero(wanted)
@@ -199,7 +215,10 @@ class SlideStore:
         self.slot_spaces = slides[:, 2].astype(np.int32)
         self.alive = np.ones(len(slides), np.bool_)
         self.segments = segments
-        self._slot_of = self._live_ids = None
+        self._dead, self._slot_of, self._live_ids = 0, None, None
+
+    def _live_count(self) -> int:
+        return len(self.alive) - self._dead
 
     def _slots(self) -> dict[str, int]:
         """Map live ids to slots, made when first needed: a search never needs it."""
@@ -224,6 +243,45 @@ def row_numbers(starts: Int64, slots: Int64) -> tuple[Int64, Int64]:
     ends = np.zeros(len(slots) + 1, np.int64)
     np.cumsum(counts, out=ends[1:])
     return np.repeat(starts[slots] - ends[:-1], counts) + np.arange(ends[-1]), ends
+
+
+def runs(store: SlideStore, slots: Int64 | None) -> Iterator[tuple[int, Segment, Int64]]:
+    """Yield each segment with its first slot and its share of `slots` (None for all) as runs of consecutive slides.
+
+    A run is (first, last + 1), counted within the segment: int64 (r, 2).
+    """
+    for base, segment in store.based_segments():
+        if slots is None:
+            yield base, segment, np.array([[0, len(segment)]])
+            continue
+        first, last = np.searchsorted(slots, [base, base + len(segment)])
+        local = slots[first:last] - base
+        ends = np.flatnonzero(np.diff(local, append=-1) != 1)
+        begins = np.concatenate([ends[:0], [0], ends[:-1] + 1])[: len(ends)]
+        yield base, segment, np.stack([local[begins], local[ends] + 1], axis=1)
+
+
+def blocks(store: SlideStore, slots: Int64 | None, nbytes: int) -> Iterator[tuple[dict[str, NDArray[Any]], Int64]]:
+    """Yield the fields of the slides in `slots` (None for all), in order, about `nbytes` at a time.
+
+    With them comes where each slide's rows begin: int64 (slides + 1,). Neighbouring slides are not copied.
+    """
+    for base, segment in store.based_segments():
+        local = np.arange(len(segment))
+        if slots is not None:
+            first, last = np.searchsorted(slots, [base, base + len(segment)])
+            local = slots[first:last] - base
+        ends = np.cumsum(segment.starts[local + 1] - segment.starts[local])
+        row_bytes = segment.nbytes / max(1, int(segment.starts[-1]))
+        for block in np.split(local, np.flatnonzero(np.diff(ends * row_bytes // nbytes)) + 1):
+            if not len(block):
+                continue
+            rows, starts = row_numbers(segment.starts, block)
+            if len(rows) and rows[-1] - rows[0] + 1 == len(rows):
+                near = slice(int(rows[0]), int(rows[-1]) + 1)
+                yield {name: array[near] for name, array in segment.fields.items()}, starts
+            else:
+                yield {name: array[rows] for name, array in segment.fields.items()}, starts
 
 
 def _segment(

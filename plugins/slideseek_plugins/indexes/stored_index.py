@@ -48,8 +48,11 @@ class StoredIndex(ABC):
         """Return the rows each code takes in the store, and the fields that hold them."""
 
     @abstractmethod
-    def _distances(self, code: Code, slots: Int64) -> Float64:
-        """Return the distances (len(slots),) from the query to the slides in `slots`."""
+    def _near(self, codes: Sequence[Code], slots: Int64 | None, k: int) -> list[tuple[Int64 | None, Float64]]:
+        """Return for each query some slots and their distances, the k nearest and all ties with the last among them.
+
+        slots: the candidates, ascending, or None for every slot; likewise in the answer.
+        """
 
     @property
     def ids(self) -> Sequence[str]:
@@ -77,17 +80,25 @@ class StoredIndex(ABC):
 
     def search(self, code: Code, k: int, among: Mask | None = None) -> list[Hit]:
         """Return at most k hits, nearest first, equal distances by slide id."""
-        if k < 1:
-            raise ValueError(f"k: at least 1, not {k}")
-        slots = self.store_.candidates(code.space, among)
-        self._check(code, self.store_.columns or code.rows.shape[1])
-        if not len(slots):
-            return []
-        return nearest(self._distances(code, slots), slots, self.store_.slot_ids, k)
+        return self.search_many([code], k, among)[0]
 
     def search_many(self, codes: Sequence[Code], k: int, among: Mask | None = None) -> list[list[Hit]]:
         """Return `search(code, k, among)` of every code, in order."""
-        return [self.search(code, k, among) for code in codes]
+        if k < 1:
+            raise ValueError(f"k: at least 1, not {k}")
+        places: dict[str, list[int]] = {}
+        for place, code in enumerate(codes):
+            self._check(code, self.store_.columns or code.rows.shape[1])
+            places.setdefault(code.space, []).append(place)
+        hits: list[list[Hit]] = [[] for _ in codes]
+        for space, together in places.items():
+            slots = self.store_.candidates(space, among)
+            size = len(self.store_.slot_ids) if slots is None else len(slots)
+            if size:
+                near = self._near([codes[place] for place in together], slots, min(k, size))
+                for place, (found, distances) in zip(together, near, strict=True):
+                    hits[place] = nearest(distances, found, self.store_.slot_ids, k)
+        return hits
 
     def save(self, folder: Path) -> None:
         """Write the index into the existing empty `folder`; removed slides are not written."""

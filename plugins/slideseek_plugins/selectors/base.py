@@ -93,8 +93,10 @@ def _same_centres(grid: TissueGrid, chosen: Int64, mpp: float) -> Int32:
     A field larger than the slide starts at the border. Places that a border pushes onto the same field count once.
     """
     extent = grid.extent * mpp / grid.mpp
-    room = np.maximum(np.asarray(grid.dimensions) - extent, 0.0)
-    corners = np.clip(grid.xy[chosen] + (grid.extent - extent) / 2, 0.0, room)
+    dimensions = np.asarray(grid.dimensions)
+    begin = grid.xy[chosen]
+    centres = (begin + np.minimum(begin + grid.extent, dimensions)) / 2
+    corners = np.clip(centres - extent / 2, 0.0, np.maximum(dimensions - extent, 0.0))
     xy = np.floor(corners + 1e-6).astype(np.int32)
     _, first = np.unique(xy, axis=0, return_index=True)
     return np.ascontiguousarray(xy[np.sort(first)])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 from sklearn.cluster import KMeans
 from threadpoolctl import threadpool_limits
@@ -11,6 +13,9 @@ from slideseek.types import Float64, Int64
 STARTS = 10
 """Restarts of one clustering; the best is kept."""
 
+_limiting = threading.Lock()
+"""Thread limits belong to the process: two threads that set and restore them at once would leave them wrong."""
+
 
 def kmeans(points: Float64, k: int, seed: int) -> tuple[Int64, Float64]:
     """Cluster `points` (n, d) and return the cluster of each, int64 (n,), and the centres, float64 (k', d).
@@ -19,6 +24,6 @@ def kmeans(points: Float64, k: int, seed: int) -> tuple[Int64, Float64]:
     """
     k = min(k, len(np.unique(points, axis=0)))
     # Several threads add their partial sums in the order they finish: centres would differ in their last bits.
-    with threadpool_limits(1):
+    with _limiting, threadpool_limits(1):
         model = KMeans(k, n_init=STARTS, random_state=seed, algorithm="lloyd").fit(points)
     return model.labels_.astype(np.int64), np.asarray(model.cluster_centers_, dtype=np.float64)

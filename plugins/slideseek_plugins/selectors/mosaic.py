@@ -53,7 +53,7 @@ class Mosaic(SeededSelector):
 
     def _spread(self, places: Float64, members: Int64) -> Int64:
         """Choose cells of one colour group, given by their numbers `members`, evenly over its places."""
-        # The small term keeps a share that is whole in decimals (2.3 % of 1000) from falling below it in binary.
+        # The small term keeps a share that is whole in decimals (9.2 % of 750) from falling below it in binary.
         count = max(1, math.floor(len(members) * self.percent / 100 + 1e-9))
         _, centres = kmeans(places[members], count, self.seed)
         return members[nearest_free(places[members], centres)]

@@ -179,3 +179,22 @@ def test_the_real_tissue_mask_finds_a_stained_piece_on_glass() -> None:
     assert {tuple(xy) for xy in cells.xy.tolist()} == {
         (x, y) for x in range(400, 1200, 100) for y in range(300, 900, 100)
     }
+
+
+def test_a_crop_smaller_than_a_speck_of_dust_is_still_tissue() -> None:
+    image = np.clip(np.random.default_rng(0).normal(PINK, 12, (152, 133, 3)), 0, 255).astype(np.uint8)
+    assert tissue_grid(ArraySlide(image, mpp=0.5, slide_id="s"), size=1000, mpp=0.5).xy.tolist() == [[0, 0]]
+
+
+def test_tissue_options_and_resolution_reach_the_mask(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[tuple[object, ...]] = []
+
+    def mask(rgb: UInt8, method: str, exclude_pen: bool, *, mpp: float | None) -> Mask:
+        calls.append((method, exclude_pen, mpp))
+        return np.ones(rgb.shape[:2], dtype=np.bool_)
+
+    monkeypatch.setattr(grid_module, "tissue_mask", mask)
+    slide = ArraySlide(blank(1024, 512, PINK), mpp=2, slide_id="s")
+    tissue_grid(slide, 100, 2, tissue="fluorescence", exclude_pen=False)
+    # 2 mm across are shown on 256 pixels.
+    assert calls == [("fluorescence", False, 8.0)]

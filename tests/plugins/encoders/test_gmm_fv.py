@@ -196,7 +196,7 @@ def test_bad_input_is_named(tmp_path):
     with pytest.raises(NotFittedError):
         GmmFisher().save(tmp_path)
     assert not list(tmp_path.iterdir())
-    with pytest.raises(SlideseekError, match="5 patches.*at least 8"):
+    with pytest.raises(SlideseekError, match=r"5 patches.*at least 8"):
         fitted(GmmFisher(8), [bag(np.ones((5, 3)))])
     with pytest.raises(SlideseekError, match=r"site 'lung' have 20 patches"):
         fitted(ConditionedGmmFisher(25), [bag(np.ones((30, 3)), site="a"), bag(np.ones((20, 3)), site="lung")])

@@ -89,7 +89,7 @@ def test_parameter_count_is_the_published_one() -> None:
 
 
 def test_layer_names_are_the_common_ones(state: State) -> None:
-    assert len(state) == 121 * 6 - 6  # a weight for each of 120 convolutions, five tensors for each of 121 norms
+    assert len(state) == 120 + 5 * 121  # a weight for each convolution but none for the head, five tensors a norm
     for name in (
         "features.conv0.weight",
         "features.norm0.running_var",
@@ -114,11 +114,13 @@ def test_features_equal_a_second_implementation(
 
 def test_rows_do_not_depend_on_batch_or_threads(weights: Path, images: UInt8) -> None:
     before = torch.get_num_threads()
-    alone = np.concatenate([KimiaNet(weights, device="cpu").featurize(image[None]) for image in images])
+    featurizer = KimiaNet(weights, device="cpu")
+    alone = np.concatenate([featurizer.featurize(image[None]) for image in images])
     try:
         for count in (1, 2, 4):
             torch.set_num_threads(count)
-            np.testing.assert_array_equal(KimiaNet(weights, batch=count, device="cpu").featurize(images), alone)
+            featurizer.batch = count
+            np.testing.assert_array_equal(featurizer.featurize(images), alone)
     finally:
         torch.set_num_threads(before)
 

@@ -97,6 +97,14 @@ def test_a_wider_field_is_pushed_inside_the_slide_and_not_repeated(make_slide: M
     assert patches.mpp[6:].tolist() == [4.0] * 3
 
 
+def test_a_finer_field_of_a_slide_smaller_than_a_patch_shows_its_middle(
+    make_slide: MakeSlide, stained: Stained
+) -> None:
+    patches = Grid(size=100, mpp=2.0, also_mpp=(0.2,)).select(make_slide(stained(5, 6)))
+    # The slide is 48 x 40 pixels of 2 µm, the finer field 10 of them wide.
+    assert patches.xy.tolist() == [[0, 0], [19, 15]]
+
+
 @pytest.mark.parametrize(
     "options, message",
     [

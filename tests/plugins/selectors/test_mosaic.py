@@ -50,15 +50,15 @@ def test_it_is_yottixels_mosaic(make_grid: MakeGrid, stained: Stained, percent: 
     assert len(chosen) == len(expected)
 
 
-@pytest.mark.parametrize("percent", [0.1, 2.3, 5, 15, 50, 100])
-def test_each_colour_group_gives_its_share_and_at_least_one(make_grid: MakeGrid, percent: float) -> None:
-    # Two colours far apart: 1000 and 7 cells; 2.3 % of 1000 is 23, though 2.3 * 1000 / 100 < 23 in binary.
-    colours = np.full((19, 53, 3), (200, 120, 160), dtype=np.uint8)
-    colours[-1, -7:] = (90, 60, 120)
+@pytest.mark.parametrize("percent, many, few", [(0.1, 1, 1), (5, 37, 1), (9.2, 69, 1), (15, 112, 1), (30, 225, 2)])
+def test_each_colour_group_gives_its_share_and_at_least_one(
+    make_grid: MakeGrid, percent: float, many: int, few: int
+) -> None:
+    # Two colours far apart: 750 and 7 cells. 9.2 % of 750 are 69, though in binary it comes out a little below.
+    colours = np.full((1, 757, 3), (200, 120, 160), dtype=np.uint8)
+    colours[:, 750:] = (90, 60, 120)
     chosen = Mosaic(percent=percent, clusters=2).choose(make_grid(colours))
-    small = chosen >= 1000
-    assert np.sum(small) == max(1, int(7 * percent / 100))
-    assert np.sum(~small) == max(1, round(1000 * percent) // 100)
+    assert (np.sum(chosen < 750), np.sum(chosen >= 750)) == (many, few)
     assert len(set(chosen.tolist())) == len(chosen)
 
 
@@ -101,7 +101,7 @@ def test_a_taken_patch_goes_to_nobody_else_and_the_first_of_equals_is_taken() ->
 
 
 def test_the_number_of_threads_plays_no_part(make_grid: MakeGrid, stained: Stained) -> None:
-    grid = make_grid(stained(60, 60))
+    grid = make_grid(stained(40, 40))
     seen = set()
     for threads in (1, 2, 4):
         with threadpool_limits(threads):

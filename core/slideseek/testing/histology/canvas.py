@@ -131,7 +131,9 @@ def weave(canvas: Canvas, wave: float = 70.0, thickness: float = 5.0, turn: floa
     slope_y, slope_x = np.gradient(across)
     angle = np.arctan2(slope_y, slope_x) + np.float32(np.pi / 2)
     stripes = smooth_noise(rng, 1024, 90, 2.4 * thickness)
-    stripes += np.float32(0.8) * smooth_noise(rng, 1024, 55, thickness) + np.float32(0.55) * smooth_noise(rng, 1024, 24, 2)
+    stripes += np.float32(0.8) * smooth_noise(rng, 1024, 55, thickness) + np.float32(0.55) * smooth_noise(
+        rng, 1024, 24, 2
+    )
     texture = look_up(stripes / np.float32(1.4), enlarge(along, half), enlarge(across, half))
     return Fibres(enlarge(texture, side), angle.astype(np.float32), across.astype(np.float32))
 
@@ -145,10 +147,10 @@ def stroma(canvas: Canvas, where: Float32, fibres: Fibres, eosin: float, cells: 
     loose = canvas.full(canvas.noise(220))
     pink = np.float32(eosin) * (1 + 0.30 * fibres.texture - 0.14 * loose)
     # Clefts: thin gaps between bundles, more of them where the tissue is loose.
-    pink *= 1 - 0.9 * ramp(-fibres.texture + 0.5 * loose, 1.3, 1.9)
-    pink *= 1 + 0.05 * rng.standard_normal(pink.shape, dtype=np.float32)
+    weight *= 1 - np.float32(0.9) * ramp(np.float32(0.5) * loose - fibres.texture, 1.3, 1.9)
+    pink += np.float32(0.05 * eosin) * rng.standard_normal(pink.shape, dtype=np.float32)
     canvas.eosin += weight * np.clip(pink, 0.02, None)
-    canvas.haematoxylin += weight * np.clip(0.10 + 0.03 * fibres.texture + 0.03 * loose, 0, None)
+    canvas.haematoxylin += weight * np.float32(0.2) * np.clip(pink, 0.1, None)
     solid = (where > 0.6).astype(np.float32)
     canvas.add_cells(FIBROBLAST, solid * np.float32(cells) * ramp(canvas.noise(160), -2.0, 1.5), 17, fibres.angle, 0.25)
     if inflammation > 0:

@@ -38,12 +38,17 @@ class Stain:
 
     def develop(self, haematoxylin: Float32, eosin: Float32, noise: np.random.Generator) -> UInt8:
         """Return RGB uint8 (side, side, 3) of two concentration fields (side, side)."""
-        h = ndimage.gaussian_filter(haematoxylin, 0.7, truncate=3.0) * np.float32(self.strength[0])
-        e = ndimage.gaussian_filter(eosin, 0.7, truncate=3.0) * np.float32(self.strength[1])
+        # The lens blurs; of the two fields only the nuclei have edges sharp enough to show it.
+        h = ndimage.gaussian_filter(haematoxylin, 0.7, truncate=3.0)
+        h *= np.float32(self.strength[0])
+        e = eosin * np.float32(self.strength[1])
         rgb = np.empty((*h.shape, 3), dtype=np.uint8)
-        grain = noise.standard_normal(h.shape, dtype=np.float32)
+        grain = np.float32(1.1) * noise.standard_normal(h.shape, dtype=np.float32)
         for channel in range(3):
-            density = h * np.float32(self.haematoxylin[channel]) + e * np.float32(self.eosin[channel])
-            light = np.exp(-density) * np.float32(self.light[channel]) + np.float32(1.1) * grain
-            rgb[..., channel] = np.clip(light + np.float32(0.5), 0, 255)
+            light = h * np.float32(-self.haematoxylin[channel])
+            light -= e * np.float32(self.eosin[channel])
+            np.exp(light, out=light)
+            light *= np.float32(self.light[channel])
+            light += grain
+            rgb[..., channel] = np.clip(light, 0, 255, out=light)
         return rgb

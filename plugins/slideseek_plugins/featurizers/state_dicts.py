@@ -1,11 +1,10 @@
-"""Read a file of network weights: bounded, never executed, checked against the network that will take it."""
+"""Read the weights of a torch network: bounded, never executed, checked against the network that takes them."""
 
 from __future__ import annotations
 
-import hashlib
 import pickle
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TypeAlias, TypeVar
 
@@ -14,36 +13,12 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
-from slideseek.errors import DamagedError, SlideseekError, UsageError
+from slideseek.errors import SlideseekError, UsageError
 
 State: TypeAlias = dict[str, Tensor]
 Network = TypeVar("Network", bound=nn.Module)
 
 SUFFIXES = (".pth", ".pt", ".bin", ".safetensors")
-
-
-def require_weights(weights: Path | None, featurizer: str, source: str) -> Path:
-    """Return the path of a weights file that is there; otherwise say what to download and where to put it."""
-    fix = f"download {source} and set weights = \"/path/to/the/file\" for featurizer '{featurizer}'"
-    if weights is None or not str(weights).strip() or weights == Path():
-        raise UsageError(f"featurizer '{featurizer}' needs a weights file and none is set", fix)
-    path = weights.expanduser()
-    if not path.is_file():
-        raise UsageError(f"weights of featurizer '{featurizer}': there is no file {path}", fix)
-    return path
-
-
-def file_sha256(path: Path) -> str:
-    """Return the SHA-256 of a file as 64 hexadecimal digits."""
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
-
-
-def check_sha256(path: Path, expected: str, fix: str) -> None:
-    """Refuse a file whose SHA-256 is not `expected`."""
-    got = file_sha256(path)
-    if got != expected:
-        raise DamagedError(f"{path.name}: its SHA-256 is {got[:16]}…, not {expected[:16]}…", fix)
 
 
 def read_state(path: Path, limit: int) -> State:
@@ -89,19 +64,21 @@ def _tensors(loaded: object, path: Path) -> State:
     return {str(name): value for name, value in loaded.items()}
 
 
-def fill(network: Network, state: Mapping[str, Tensor], source: str) -> Network:
-    """Load `state` into `network` after checking that names and shapes agree; return it in evaluation mode.
+def fill(build: Callable[[], Network], state: Mapping[str, Tensor], source: str) -> Network:
+    """Build a network and load `state` into it after checking names, shapes and values; in evaluation mode.
 
     source: the name of the file, for messages. Counters of batches seen in training may be absent.
     """
+    with torch.device("meta"):  # no memory and no random numbers for weights that are replaced at once
+        network = build()
     wanted = {name: tuple(tensor.shape) for name, tensor in network.state_dict().items()}
-    needed = {name for name in wanted if not name.endswith(".num_batches_tracked")}
-    missing = sorted(needed - state.keys())
+    needed = sorted(name for name in wanted if not name.endswith(".num_batches_tracked"))
+    missing = [name for name in needed if name not in state]
     unknown = sorted(state.keys() - wanted.keys())
     shapes = [
-        f"{name} is {tuple(state[name].shape)}, not {wanted[name]}"
-        for name in wanted
-        if name in state and tuple(state[name].shape) != wanted[name]
+        f"{name} is {tuple(state[name].shape)}, not {shape}"
+        for name, shape in wanted.items()
+        if name in state and tuple(state[name].shape) != shape
     ]
     problems = [
         f"{len(names)} {what}, such as {names[0]}"
@@ -113,8 +90,8 @@ def fill(network: Network, state: Mapping[str, Tensor], source: str) -> Network:
             f"{source}: does not fit {type(network).__name__} ({'; '.join(problems)})",
             "check that the file belongs to this network",
         )
-    broken = [name for name in sorted(needed) if not bool(torch.isfinite(state[name]).all())]
+    broken = [name for name in needed if not bool(torch.isfinite(state[name]).all())]
     if broken:
         raise SlideseekError(f"{source}: {broken[0]} holds values that are not finite", "download the file again")
-    network.load_state_dict({name: state[name] for name in wanted if name in state}, strict=False)
+    network.to_empty(device="cpu").load_state_dict(state, strict=False)
     return network.eval()

@@ -1,0 +1,32 @@
+"""Find a file of weights and vouch for its content."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+from slideseek.errors import DamagedError, UsageError
+
+
+def require_weights(weights: Path | None, featurizer: str, source: str) -> Path:
+    """Return the path of a weights file that is there; otherwise say what to download and where to put it."""
+    fix = f"download {source} and set weights = \"/path/to/the/file\" for featurizer '{featurizer}'"
+    if weights is None or not str(weights).strip() or weights == Path():
+        raise UsageError(f"featurizer '{featurizer}' needs a weights file and none is set", fix)
+    path = weights.expanduser()
+    if not path.is_file():
+        raise UsageError(f"weights of featurizer '{featurizer}': there is no file {path}", fix)
+    return path
+
+
+def file_sha256(path: Path) -> str:
+    """Return the SHA-256 of a file as 64 hexadecimal digits."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def check_sha256(path: Path, expected: str, fix: str) -> None:
+    """Refuse a file whose SHA-256 is not `expected`."""
+    got = file_sha256(path)
+    if got != expected:
+        raise DamagedError(f"{path.name}: its SHA-256 is {got[:16]}…, not {expected[:16]}…", fix)

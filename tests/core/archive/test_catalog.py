@@ -1,0 +1,97 @@
+"""The catalogue: commits, generations, and catalogues that cannot be used."""
+
+import sqlite3
+
+import pytest
+
+from slideseek.archive.catalog import Catalog, Payload, StageRecord
+from slideseek.archive.slide_table import SlideRow
+from slideseek.errors import SlideseekError
+from slideseek.types import SlideRecord
+
+
+@pytest.fixture
+def catalog(tmp_path):
+    made = Catalog(tmp_path / "catalog.sqlite", create=True)
+    with made.transaction():
+        made.slides.put(SlideRow(SlideRecord("a", "a.svs", "p", "colon", "ade", "A2", 0.5, {"age": "60"}), "sha256:1", 10, 5))
+    yield made
+    made.close()
+
+
+def record(status="done", key="k", stage="encode", settings="s"):
+    return StageRecord("a", stage, settings, key, status, "cause" if status == "failed" else "")
+
+
+def test_slide_round_trip(catalog):
+    row = catalog.slides.get("a")
+    assert row.record.fields == {"age": "60"} and row.record.mpp == 0.5
+    assert list(catalog.slides) == [row] and catalog.slides.ids() == ["a"]
+    assert catalog.slides.by_fingerprint("sha256:1") == [row]
+    assert catalog.slides.get("zzz") is None
+
+
+def test_a_failed_transaction_leaves_nothing(catalog):
+    with pytest.raises(RuntimeError), catalog.transaction():
+        catalog.put_stage(record())
+        raise RuntimeError
+    assert catalog.stage("a", "encode", "s") is None
+
+
+def test_attempts_are_counted(catalog):
+    for status in ("failed", "failed", "done"):
+        with catalog.transaction():
+            catalog.put_stage(record(status))
+    assert catalog.stage("a", "encode", "s").attempts == 3
+    assert catalog.stage("a", "encode", "s").status == "done"
+
+
+def test_any_change_of_codes_is_a_new_generation(catalog):
+    seen = [catalog.generation("s")]
+
+    def step():
+        seen.append(catalog.generation("s"))
+
+    with catalog.transaction():
+        catalog.put_stage(record())
+    step()
+    with catalog.transaction():
+        catalog.put_stage(record(key="k2"))
+    step()
+    with catalog.transaction():
+        catalog.put_stage(record(stage="select"))
+    assert catalog.generation("s") == seen[-1], "only codes count"
+    with catalog.transaction():
+        catalog.slides.remove("a")
+    step()
+    assert seen == sorted(set(seen)), "every step is a new generation, also a removal that cascades"
+
+
+def test_a_file_belongs_to_the_last_key_that_wrote_it(catalog):
+    with catalog.transaction():
+        catalog.put_payload(Payload("old", "features", {}, "1", file="features/a.h5"))
+        catalog.put_payload(Payload("new", "features", {}, "2", file="features/a.h5"))
+    assert catalog.payload("old") is None and catalog.payload("new").sha256 == "2"
+
+
+def test_a_newer_catalogue_is_refused(catalog, tmp_path):
+    path = tmp_path / "newer.sqlite"
+    with sqlite3.connect(path) as db:
+        db.execute("PRAGMA user_version = 99")
+    db.close()
+    with pytest.raises(SlideseekError, match="newer slideseek"):
+        Catalog(path)
+
+
+def test_a_file_that_is_no_catalogue_is_refused(tmp_path):
+    path = tmp_path / "bad.sqlite"
+    path.write_bytes(b"not a database, but long enough to be looked at" * 100)
+    with pytest.raises(SlideseekError, match="not a readable catalogue"):
+        Catalog(path)
+    with pytest.raises(SlideseekError, match="missing"):
+        Catalog(tmp_path / "none.sqlite")
+
+
+def test_durability_settings(catalog):
+    assert catalog._db.execute("PRAGMA journal_mode").fetchone()[0] == "wal"
+    assert catalog._db.execute("PRAGMA synchronous").fetchone()[0] == 2

@@ -1,0 +1,160 @@
+"""From slides to hits through the command line, as a person would do it."""
+
+import csv
+import io
+import json
+
+import pytest
+
+
+def test_search_finds_itself_first_at_distance_zero(tiny_archive, slideseek):
+    for engine in ("bars", "mean"):
+        for slide in ("s0", "s5"):
+            done = slideseek(
+                "search", slide, "-a", tiny_archive, "--engine", engine, "--include-same-patient", "--json", "-k", "3"
+            )
+            hits = done.json["hits"]
+            assert (hits[0]["slide_id"], hits[0]["distance"]) == (slide, pytest.approx(0, abs=1e-6))
+            assert [h["distance"] for h in hits] == sorted(h["distance"] for h in hits)
+
+
+def test_the_own_patient_is_left_out_by_default(tiny_archive, slideseek):
+    hits = slideseek("search", "s0", "-a", tiny_archive, "--json", "-k", "99").json["hits"]
+    assert {h["slide_id"] for h in hits} == {f"s{n}" for n in range(1, 8)}
+
+
+def test_same_texture_is_nearest_and_wins_the_vote(tiny_archive, slideseek):
+    answer = slideseek("search", "s0", "-a", tiny_archive, "--json", "-k", "3").json
+    assert [h["label"] for h in answer["hits"]] == ["coarse"] * 3
+    assert answer["votes"]["label"] == {"value": "coarse", "hits": 3}
+
+
+def test_vertical_and_filters_are_masks(tiny_archive, slideseek):
+    def ids(*more):
+        return {h["slide_id"] for h in slideseek("search", "s0", "-a", tiny_archive, "--json", "-k", "99", *more).json["hits"]}
+
+    assert ids("--vertical") == {"s1", "s2", "s3"}
+    assert ids("--where", "site=lung") == {"s4", "s5", "s6", "s7"}
+    assert ids("--where", "site=lung", "--where", "label!=fine") == {"s4", "s6"}
+    assert ids("--where", "age>=56") == {"s6", "s7"}
+    assert ids("--where", "label in x,y") == set()
+
+
+def test_query_by_file_equals_query_by_id(tiny_archive, tiny_slides, slideseek):
+    by_id = slideseek("search", "s3", "-a", tiny_archive, "--json").json
+    by_file = slideseek("search", tiny_slides / "s3.png", "-a", tiny_archive, "--json").json
+    assert by_file["hits"] == by_id["hits"]
+    assert any("is slide 's3' of the archive" in note for note in by_file["notes"])
+
+
+def test_query_by_a_new_file(tiny_archive, tmp_path, slideseek, paint_tiny):
+    paint_tiny(tmp_path / "s1.png", 77, coarse=True)
+    without = slideseek("search", tmp_path / "s1.png", "-a", tiny_archive, "--json")
+    assert without.code == 1 and "resolution" in without.err and "--mpp" in without.err
+    answer = slideseek("search", tmp_path / "s1.png", "-a", tiny_archive, "--json", "--mpp", "1", "-k", "99").json
+    assert len(answer["hits"]) == 8, "a slide that shares the file's stem is not left out"
+    assert answer["hits"][0]["label"] == "coarse"
+    vertical = slideseek("search", tmp_path / "s1.png", "-a", tiny_archive, "--mpp", "1", "--vertical")
+    assert vertical.code == 2 and "--site" in vertical.err
+    answer = slideseek(
+        "search", tmp_path / "s1.png", "-a", tiny_archive, "--json", "--mpp", "1", "--vertical", "--site", "lung"
+    ).json
+    assert {h["site"] for h in answer["hits"]} == {"lung"}
+    assert slideseek("status", "-a", tiny_archive, "--json").json["slides"][-1]["id"] == "s7", "it was not added"
+
+
+def test_table_and_csv(tiny_archive, slideseek):
+    table = slideseek("search", "s0", "-a", tiny_archive)
+    assert table.code == 0 and "vote for diagnosis: coarse" in table.out and "7 candidates" in table.out
+    rows = list(csv.DictReader(io.StringIO(slideseek("search", "s0", "-a", tiny_archive, "--csv").out)))
+    assert [r["rank"] for r in rows] == ["1", "2", "3", "4", "5"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("search", "s0x"), "did you mean 's0'?"),
+        (("search", "s0", "--engine", "barz"), "did you mean 'bars'?"),
+        (("search", "s0", "--where", "sit=lung"), "did you mean 'site'?"),
+        (("search", "s0", "-k", "0"), "k must be at least 1"),
+        (("search", "s0", "--json", "--csv"), "exclude each other"),
+        (("build", "--engine", "nope"), "no engine named 'nope'"),
+        (("add",), "nothing to add"),
+        (("serch",), "Did you mean 'search'?"),
+    ],
+)
+def test_wrong_arguments_are_usage_errors_with_a_hint(tiny_archive, slideseek, arguments, message):
+    extra = () if arguments[0] == "serch" else ("-a", tiny_archive)
+    done = slideseek(*arguments, *extra)
+    assert done.code == 2
+    assert message in done.err and "Traceback" not in done.err
+
+
+def test_no_archive(tmp_path, slideseek, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert "slideseek init" in slideseek("status").err
+    assert slideseek("status", "-a", tmp_path).code == 2
+
+
+def test_archive_is_found_from_a_folder_below(tiny_archive, slideseek, monkeypatch):
+    (tiny_archive / "deep" / "er").mkdir(parents=True)
+    monkeypatch.chdir(tiny_archive / "deep" / "er")
+    assert slideseek("status", "--json").json["archive"] == str(tiny_archive)
+
+
+def test_init_refuses_an_archive_and_a_bad_config(tiny_archive, tmp_path, slideseek):
+    assert "is an archive already" in slideseek("init", tiny_archive).err
+    bad = tmp_path / "bad.toml"
+    bad.write_text('[[engine]]\nname="x"\nselector="grid"\nfeaturizer="colour-texture"\nencoder="mean"\nindex="hamming"\n')
+    done = slideseek("init", tmp_path / "other", "--config", bad)
+    assert done.code == 2 and "refuses the codes" in done.err
+    assert not (tmp_path / "other").exists()
+
+
+def test_a_second_build_does_nothing(tiny_archive, slideseek):
+    done = slideseek("build", "-a", tiny_archive, "--json")
+    assert done.json["slides"] == {"ok": 0, "skipped": 8, "failed": 0}
+    assert done.json["indexed"] == {"bars": 8, "mean": 8}
+
+
+def test_status_tells_the_truth(tiny_archive, slideseek):
+    status = slideseek("status", "-a", tiny_archive, "--json").json
+    assert [e["coded"] for e in status["engines"]] == [8, 8]
+    assert all(e["index_fresh"] for e in status["engines"])
+    stage = status["slides"][0]["engines"]["bars"]["stages"]["featurize"]
+    assert stage["status"] == "done" and stage["attempts"] == 1 and stage["items"] > 4 and stage["bytes"] > 0
+    assert status["last_run"]["outcome"] == "done"
+    assert "8 of 8 slides have a code" in slideseek("status", "-a", tiny_archive).out
+
+
+def test_engines_share_their_features(tiny_archive):
+    folders = list((tiny_archive / "features").iterdir())
+    assert len(folders) == 1 and len(list(folders[0].iterdir())) == 8
+
+
+def test_plugins_list_and_show(slideseek):
+    listed = slideseek("plugins", "list", "--json").json
+    assert {"yottixel", "mean"} <= {c["name"] for c in listed["components"] if c["kind"] == "encoder"}
+    shown = slideseek("plugins", "show", "mosaic", "--json").json
+    assert {o["name"]: o["default"] for o in shown["options"]}["percent"] == 15.0
+    assert "did you mean 'mosaic'" in slideseek("plugins", "show", "mosiac").err
+
+
+def test_plugins_check(slideseek):
+    done = slideseek("plugins", "check", "yottixel", "--json")
+    assert done.code == 0
+    assert len(done.json["checks"]) >= 8 and all(c["passed"] for c in done.json["checks"])
+
+
+def test_json_stays_json_with_notes(tiny_archive, slideseek, tiny_slides):
+    text = (tiny_slides / "manifest.csv").read_text()
+    (tiny_slides / "manifest.csv").write_text(text.replace("s7,s7.png,p7,lung", "s7,s7.png,p7,liver"))
+    changed = slideseek("add", tiny_slides, "--manifest", tiny_slides / "manifest.csv", "-a", tiny_archive, "--json")
+    assert changed.json["updated"] == ["s7"]
+    done = slideseek("search", "s0", "-a", tiny_archive, "--json", "-k", "99")
+    notes = json.loads(done.out)["notes"]
+    assert any("out of date" in note for note in notes), "a stale index is never used silently"
+    assert len(done.json["hits"]) == 6, "s7's code was of another site and is gone"
+    assert slideseek("build", "-a", tiny_archive).code == 0
+    after = slideseek("search", "s0", "-a", tiny_archive, "--json", "-k", "99").json
+    assert len(after["hits"]) == 7 and not after["notes"]

@@ -1,0 +1,169 @@
+"""Configuration: what is read, and the one line a mistake gets."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+import pytest
+
+from slideseek.config import ComponentConfig, DEFAULT_CONFIG, make_component, parse_config, read_config, settings
+from slideseek.engine import make_engine
+from slideseek.errors import UsageError
+from slideseek.hookspecs import hookimpl
+from slideseek.plugins import load_registry
+from slideseek.types import Bag, Code, CodeSpec
+
+
+@dataclass
+class Optioned:
+    bits: int = 500
+    share: float = 0.5
+    on: bool = False
+    mode: Literal["a", "b"] = "a"
+    sizes: tuple[int, ...] = ()
+    weights: Path | None = None
+    batch: int = field(default=8, metadata={"affects_result": False})
+
+    def __post_init__(self):
+        if self.bits < 1:
+            raise ValueError(f"bits: must be at least 1, not {self.bits}")
+
+    def spec(self, width: int) -> CodeSpec:
+        return CodeSpec("bits", self.bits)
+
+    def encode(self, bag: Bag) -> Code: ...
+
+
+@dataclass
+class Demanding(Optioned):
+    bits: int = field()
+
+
+class Plugin:
+    @hookimpl
+    def register_encoders(self, register):
+        register("optioned", f"{__name__}:Optioned", "options of every type")
+        register("demanding", f"{__name__}:Demanding", "one required option")
+
+
+@pytest.fixture(scope="module")
+def registry():
+    import sys
+
+    sys.modules.setdefault(__name__, sys.modules[Optioned.__module__])
+    return load_registry(extra=[("test", Plugin())])
+
+
+def make(registry, use="optioned", **options):
+    return make_component(registry, ComponentConfig("encoder", use, options), "engine.e.encoder")
+
+
+def engine_text(**changes):
+    parts = {
+        "selector": '{ use = "grid" }',
+        "featurizer": '{ use = "colour-texture" }',
+        "encoder": '{ use = "yottixel" }',
+        "index": '{ use = "hamming" }',
+        **changes,
+    }
+    return '[[engine]]\nname = "e"\n' + "\n".join(f"{key} = {value}" for key, value in parts.items() if value)
+
+
+def test_default_configuration_makes_an_engine(registry):
+    engine = make_engine(parse_config(DEFAULT_CONFIG).engine(), registry)
+    assert str(engine.spec) == "sets of 1279 bits"
+
+
+def test_values_of_every_type(registry):
+    made = make(registry, bits=3, share=1, on=True, mode="b", sizes=[1, 2], weights="w.pth", batch=2)
+    assert made == Optioned(3, 1.0, True, "b", (1, 2), Path("w.pth"), 2)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"bist": 5}, "engine.e.encoder.bist: no option 'bist' in encoder 'optioned': did you mean 'bits'?"),
+        ({"zzz": 5}, "engine.e.encoder.zzz: no option 'zzz' in encoder 'optioned': options: bits, share"),
+        ({"bits": True}, "engine.e.encoder.bits: must be a valid integer, not true"),
+        ({"bits": "5"}, 'engine.e.encoder.bits: must be a valid integer, not "5"'),
+        ({"bits": 5.5}, "engine.e.encoder.bits: must be a valid integer"),
+        ({"bits": 0}, "engine.e.encoder.bits: must be at least 1, not 0"),
+        ({"on": 1}, "engine.e.encoder.on: must be a valid boolean, not 1"),
+        ({"mode": "c"}, "engine.e.encoder.mode: must be 'a' or 'b', not \"c\""),
+        ({"sizes": [1, "x"]}, "engine.e.encoder.sizes[1]: must be a valid integer"),
+        ({"share": "half"}, "engine.e.encoder.share: must be a valid number"),
+    ],
+)
+def test_a_wrong_option_names_key_value_and_way_out(registry, options, message):
+    with pytest.raises(UsageError) as caught:
+        make(registry, **options)
+    assert str(caught.value).startswith(message)
+
+
+def test_a_missing_required_option_is_named(registry):
+    with pytest.raises(UsageError, match="engine.e.encoder.bits: encoder 'demanding' needs this option"):
+        make(registry, "demanding")
+
+
+def test_unknown_implementation(registry):
+    config = parse_config(engine_text(encoder='{ use = "yotixel" }')).engine()
+    with pytest.raises(UsageError, match="no encoder named 'yotixel': did you mean 'yottixel'"):
+        make_engine(config, registry)
+
+
+def test_an_index_that_refuses_the_codes(registry):
+    config = parse_config(engine_text(index='{ use = "cosine" }')).engine()
+    with pytest.raises(UsageError, match=r"engine.e.index: index 'cosine' refuses the codes of encoder 'yottixel' \(sets"):
+        make_engine(config, registry)
+
+
+def test_settings_leave_out_what_cannot_change_a_result():
+    kept = settings(Optioned(weights=Path("a/b")), "optioned")
+    assert kept == {
+        "use": "optioned",
+        "bits": 500,
+        "share": 0.5,
+        "on": False,
+        "mode": "a",
+        "sizes": [],
+        "weights": "a/b",
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("x = [", "not valid TOML"),
+        ("", "no [[engine]] block"),
+        ("[engin]\n", "unknown table 'engin': did you mean 'engine'?"),
+        (engine_text(selector=""), "engine.e.selector: missing"),
+        (engine_text(selector="3"), "engine.e.selector: 3"),
+        (engine_text() + "\nencodr = 3", "engine.e: unknown key 'encodr': did you mean 'encoder'?"),
+        (engine_text() + "\n" + engine_text(), "two engines are named 'e'"),
+        ('[[engine]]\nname = "../x"', "name is '../x'"),
+        ("[[engine]]\n", "name is None"),
+    ],
+)
+def test_a_wrong_file_is_said_in_one_line(text, message):
+    with pytest.raises(UsageError) as caught:
+        parse_config(text)
+    assert message in str(caught.value)
+
+
+def test_a_component_may_be_given_by_name_alone():
+    assert parse_config(engine_text(index='"hamming"')).engine().index.use == "hamming"
+
+
+def test_engines_are_found_by_name():
+    config = parse_config(engine_text())
+    assert config.engine("e") is config.engine()
+    with pytest.raises(UsageError, match="no engine named 'x'"):
+        config.engine("x")
+
+
+def test_unreadable_files(tmp_path):
+    with pytest.raises(UsageError, match="cannot read"):
+        read_config(tmp_path / "none.toml")
+    (tmp_path / "bad.toml").write_bytes(b"\xff\xfe")
+    with pytest.raises(UsageError, match="not UTF-8"):
+        read_config(tmp_path / "bad.toml")

@@ -1,0 +1,128 @@
+"""The registry: what plugins offer, and how their mistakes stay their own."""
+
+import subprocess
+import sys
+import types
+
+import pytest
+
+from slideseek.errors import PluginError
+from slideseek.hookspecs import hookimpl
+from slideseek.plugins import KINDS, Registry, load_registry
+
+
+def plugin(**hooks):
+    module = types.SimpleNamespace()
+    for name, function in hooks.items():
+        setattr(module, name, hookimpl(function))
+    return module
+
+
+def offers(name, target="slideseek_plugins.encoders.mean:Mean"):
+    def register_encoders(register):
+        register(name, target, "a test encoder")
+
+    return plugin(register_encoders=register_encoders)
+
+
+def test_every_bundled_component_loads_and_honours_its_kind():
+    registry = load_registry()
+    assert registry.broken == ()
+    for kind in KINDS:
+        entries = registry.registrations(kind)
+        assert entries
+        for entry in entries:
+            assert registry.load(kind, entry.name)
+
+
+def test_listing_is_sorted_and_complete():
+    names = [e.name for e in load_registry().registrations("encoder")]
+    assert names == sorted(names)
+    assert {"yottixel", "mean"} <= set(names)
+
+
+def test_unknown_name_shows_the_nearest():
+    with pytest.raises(PluginError, match=r"no encoder named 'yotixel': did you mean 'yottixel'\?"):
+        load_registry().find("encoder", "yotixel")
+
+
+def test_unknown_name_far_from_all_lists_them():
+    with pytest.raises(PluginError, match="available: .*hamming"):
+        load_registry().find("index", "zzzz")
+
+
+def test_duplicate_name_is_an_error_when_used_naming_both_owners():
+    registry = load_registry(extra=[("one", offers("same")), ("two", offers("same"))])
+    assert len([e for e in registry.registrations("encoder") if e.name == "same"]) == 2
+    with pytest.raises(PluginError, match="registered twice, by one - and two -"):
+        registry.find("encoder", "same")
+
+
+def wrong_argument(registrar):
+    registrar("x", "y:Z", "s")
+
+
+def raising(register):
+    register("half", "a.b:C", "registered before the crash")
+    raise RuntimeError("boom\nsecond line")
+
+
+@pytest.mark.parametrize(
+    ("broken", "reason"),
+    [
+        (plugin(register_encoder=lambda register: None), "unknown hook 'register_encoder'"),
+        (plugin(register_encoders=wrong_argument), "registrar"),
+        (plugin(register_encoders=raising), "RuntimeError: boom"),
+        (plugin(register_encoders=lambda register: register("x", "", "s")), "import string must be a non-empty string"),
+        (types.SimpleNamespace(), "registers nothing"),
+    ],
+    ids=["misspelt hook", "wrong argument", "crash", "empty import string", "no hook"],
+)
+def test_a_broken_plugin_is_one_line_and_the_rest_works(broken, reason):
+    registry = load_registry(extra=[("bad", broken), ("good", offers("fine"))])
+    assert [b.plugin for b in registry.broken] == ["bad"]
+    assert reason in registry.broken[0].reason
+    assert "\n" not in registry.broken[0].reason
+    assert registry.find("encoder", "fine")
+    assert not any(e.plugin == "bad" for e in registry.entries), "nothing of a broken plugin is kept"
+
+
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [
+        ("no_such_module_here:X", "cannot be imported"),
+        ("slideseek_plugins.encoders.mean:Nope", "cannot be imported"),
+        ("slideseek_plugins.encoders.mean", "not 'package.module:Class'"),
+        ("slideseek.plugins:load_registry", "is not a dataclass"),
+        ("slideseek_plugins.indexes.hamming:Hamming", "lacks encode, spec"),
+    ],
+)
+def test_a_bad_import_string_names_the_owner(target, message):
+    registry = load_registry(extra=[("odd", offers("odd-one", target))])
+    with pytest.raises(PluginError, match="encoder 'odd-one' of odd -") as caught:
+        registry.load("encoder", "odd-one")
+    assert message in str(caught.value)
+
+
+def test_disabled_plugins(monkeypatch):
+    monkeypatch.setenv("SLIDESEEK_DISABLED_PLUGINS", "other, bundled")
+    registry = load_registry()
+    assert registry.entries == ()
+    assert registry.disabled == ("bundled",)
+
+
+def test_no_global_registry():
+    assert load_registry() is not load_registry()
+    assert load_registry(extra=[("one", offers("extra"))]) != load_registry()
+    assert isinstance(load_registry(), Registry)
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["plugins", "list"], ["--version"], ["build", "--help"]])
+def test_light_commands_import_nothing_heavy(arguments):
+    program = (
+        "import sys; from slideseek.cli import cli; cli.main(sys.argv[1:], standalone_mode=False);"
+        "heavy = {'numpy', 'torch', 'sklearn', 'scipy', 'pydantic', 'h5py'} & set(sys.modules);"
+        "sys.exit(f'loaded {heavy}' if heavy else 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
