@@ -126,18 +126,27 @@ class Builder:
     def _features_of(self, slide: SlideRow) -> SlideReport:
         """Bring one slide's features up to date for every engine, opening the file at most once."""
         reports = []
+        failed: dict[str, SlideReport] = {}  # by settings, so that engines that share a stage fail it once
         with _Pixels(self.archive, slide) as pixels:
             for engine in self.engines:
-                if self.ledger.done(engine, "featurize", slide):
+                before = failed.get(engine.select_settings) or failed.get(engine.feature_settings)
+                if before is not None:
+                    reports.append(before)
+                elif self.ledger.done(engine, "featurize", slide):
                     reports.append(SlideReport(slide.id, "skipped"))
                 elif (record := self.ledger.record(engine, "select", slide)) and record.status == "empty":
                     reports.append(SlideReport(slide.id, "failed", record.cause, record.fix))
                 else:
-                    reports.append(self._select_and_featurize(engine, slide, pixels))
+                    stage, report = self._select_and_featurize(engine, slide, pixels)
+                    if report.outcome == "failed":
+                        failed[self.ledger.settings(engine, stage)] = report
+                    reports.append(report)
         rank = ("failed", "ok", "skipped")
         return min(reports, key=lambda report: rank.index(report.outcome))
 
-    def _select_and_featurize(self, engine: Engine, slide: SlideRow, pixels: _Pixels) -> SlideReport:
+    def _select_and_featurize(self, engine: Engine, slide: SlideRow, pixels: _Pixels) -> tuple[Stage, SlideReport]:
+        """Run the two stages that need pixels; return the last one run and how it went."""
+
         def select() -> Payload:
             opened = pixels.opened()
             key = self.ledger.key(engine, "select", slide)
@@ -159,10 +168,17 @@ class Builder:
         with self._attempt(engine, "select", slide, pixels) as attempt:
             attempt.payload = select()
         if attempt.report.outcome == "failed":
-            return attempt.report
+            return "select", attempt.report
         with self._attempt(engine, "featurize", slide, pixels) as attempt:
             attempt.payload = featurize()
-        return attempt.report
+        return "featurize", attempt.report
+
+    def _heal(self, engine: Engine, slide: SlideRow, key: str) -> None:
+        """Compute features again whose file is missing or damaged, before something is learnt or made from them."""
+        if self.ledger.sound(key) is None:
+            with self.catalog.transaction():
+                self.catalog.drop_payload(key)
+            self._features_of(slide)
 
     def _fit(self, engine: Engine) -> None:
         encoder = engine.trainable
@@ -186,6 +202,8 @@ class Builder:
         self.reporter.note(f"engine {engine.name!r}: fitting {engine.config.encoder.use!r} on {len(ready)} slides")
         with self._timed("fit"):
             started = time.perf_counter()
+            for slide, key in ready:
+                self._heal(engine, slide, key)
             records = [slide.record for slide, _ in ready]
             groups = [record.patient or record.id for record in records]
             labels = [record.label for record in records]
@@ -213,6 +231,7 @@ class Builder:
                     key = self.ledger.key(engine, "encode", slide)
                     attempt.payload = self.ledger.sound(key)
                     if attempt.payload is None:
+                        self._heal(engine, slide, feature_key)
                         code = engine.encode(self.archive.bag(feature_key, slide.record))
                         attempt.payload = pack_code(key, code, engine.spec)
                 self._tell(attempt.report)

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import keyword
 import re
-from collections.abc import Iterator
 from importlib.resources import files
-from importlib.resources.abc import Traversable
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from string import Template
 
 from slideseek import __version__
@@ -16,7 +14,16 @@ from slideseek.plugins import KINDS, PLURALS, Kind, load_registry
 
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 _PREFIX = "slideseek-"
-_SUFFIX = ".template"
+
+# Where each file of the template goes. The names of both sides are filled in like the texts.
+_LAYOUT = {
+    "pyproject.toml": "pyproject.toml",
+    "README.md": "README.md",
+    "init.py": "src/$package/__init__.py",
+    "plugin.py": "src/$package/plugin.py",
+    "$kind.py": "src/$package/$kind.py",
+    "test_$kind.py": "tests/test_$kind.py",
+}
 
 
 def create(folder: Path, name: str, kind: Kind) -> Path:
@@ -41,11 +48,12 @@ def create(folder: Path, name: str, kind: Kind) -> Path:
         "minimum": ".".join(__version__.split(".")[:2]),
     }
     template = files("slideseek.scaffold") / "template"
-    for part in ("common", kind):
-        for path, text in _walk(template / part, PurePosixPath()):
-            target = made / Template(str(path)).substitute(values)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_text(Template(text).substitute(values), encoding="utf-8")
+    for source, place in _LAYOUT.items():
+        text = (template / f"{Template(source).substitute(values)}.template").read_text(encoding="utf-8")
+        target = made / Template(place).substitute(values)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(Template(text).substitute(values), encoding="utf-8")
+    (made / "src" / values["package"] / "py.typed").touch()
     return made
 
 
@@ -65,12 +73,3 @@ def _refuse_bad_name(name: str, kind: Kind) -> None:
 
 def _class_name(name: str) -> str:
     return "".join(part.capitalize() for part in name.removeprefix(_PREFIX).split("-"))
-
-
-def _walk(folder: Traversable, path: PurePosixPath) -> Iterator[tuple[PurePosixPath, str]]:
-    """Yield (path inside the distribution, text) of every template file, in name order."""
-    for item in sorted(folder.iterdir(), key=lambda item: item.name):
-        if item.is_dir():
-            yield from _walk(item, path / item.name)
-        elif item.name.endswith(_SUFFIX):
-            yield path / item.name.removesuffix(_SUFFIX), item.read_text(encoding="utf-8")

@@ -27,8 +27,8 @@ def smoothed(rgb: UInt8) -> Float32:
     return np.asarray(ndimage.gaussian_filter(rgb.astype(np.float32), (1.0, 1.0, 0.0)), dtype=np.float32)
 
 
-def roughness(smooth: Float32) -> Float32:
-    """Return the standard deviation of grey levels within 7 x 7 pixels, float32 (h, w); `smooth` is (h, w, 3)."""
+def roughness(smooth: Float32, window: int = 7) -> Float32:
+    """Return the standard deviation of grey levels within a square window, float32 (h, w); `smooth` is (h, w, 3)."""
     grey = smooth.mean(axis=2)
-    mean = ndimage.uniform_filter(grey, 7)
-    return np.asarray(np.sqrt(np.maximum(ndimage.uniform_filter(grey**2, 7) - mean**2, 0.0)), dtype=np.float32)
+    mean = ndimage.uniform_filter(grey, window)
+    return np.asarray(np.sqrt(np.maximum(ndimage.uniform_filter(grey**2, window) - mean**2, 0.0)), dtype=np.float32)

@@ -16,22 +16,22 @@ def pen_ink(rgb: UInt8) -> Mask:
     """Return bool (h, w), true on green, blue, red and black marker ink.
 
     Green to cyan is no stain of tissue. Blue and red are ink where they are purer than haematoxylin (hue 240 to 290)
-    and eosin (300 to 350) ever are, or where a thinner colour is flat, as only a film on glass is. A stroke so thin that
-    tissue shows through stays tissue.
+    and eosin (300 to 350) ever are, or where a thinner colour is flat, as only a film on glass is. A stroke so thin
+    that tissue shows through stays tissue.
     """
     hue, saturation, value = hsv(rgb)
-    flat = roughness(smoothed(rgb)) < _FLAT
+    flat = roughness(smoothed(rgb), 3) < _FLAT
     green = (hue > 70) & (hue < 190) & (saturation > 0.20)
     bluish = (hue >= 190) & (hue < 240)
     blue = bluish & (hue < 236) & (saturation > 0.45)
     reddish = (hue > 350) | (hue < 15)
     red = reddish & (saturation > 0.75) & (value > 0.45)
     black = (value < 0.25) & (saturation < 0.40)
-    film = flat & ((bluish & (saturation > 0.20)) | (reddish & (saturation > 0.30)))
-    ink = ndimage.binary_opening(green | blue | red | black, iterations=1)
-    # A film is flat only up to half a window from its edge.
-    grown = ndimage.binary_dilation(ndimage.binary_opening(film, iterations=1), iterations=5)
-    return np.asarray(ndimage.binary_dilation(ink, iterations=2) | grown, dtype=np.bool_)
+    thin = (bluish & (saturation > 0.20)) | (reddish & (saturation > 0.30))
+    # A film is flat only in its middle: grow from there through the same colours, by no more than its blurred edge.
+    film = ndimage.binary_dilation(ndimage.binary_opening(thin & flat), iterations=4, mask=thin)
+    ink = ndimage.binary_opening(green | blue | red | black) | film
+    return np.asarray(ndimage.binary_dilation(ink, iterations=2), dtype=np.bool_)
 
 
 def black_debris(rgb: UInt8) -> Mask:

@@ -13,8 +13,8 @@ from slideseek.types import Float32, UInt8
 from slideseek_plugins.featurizers.densenet_network import WIDTH, DenseNet121, feature_names
 from slideseek_plugins.featurizers.pixels import IMAGENET_MEAN, IMAGENET_STD, Preparation, check_images
 from slideseek_plugins.featurizers.run_options import Device, check_run_options
-from slideseek_plugins.featurizers.torch_batches import choose_device, place, run
 from slideseek_plugins.featurizers.state_dicts import fill, read_state
+from slideseek_plugins.featurizers.torch_batches import choose_device, place, run
 from slideseek_plugins.featurizers.weight_files import file_sha256, require_weights
 
 REVISION = 1
@@ -32,7 +32,7 @@ class DenseNet121Features:
     `unit` leaves them from 0 to 1. batch: images a pass on a GPU. device: where the network runs.
     """
 
-    weights: Path | None = None
+    weights: Path | None = field(default=None, metadata={"affects_result": False})  # its content does: fingerprint()
     side: int = 0
     normalise: Normalisation = "imagenet"
     batch: int = field(default=16, metadata={"affects_result": False})

@@ -15,8 +15,8 @@ from slideseek.types import Float32, UInt8
 from slideseek_plugins.featurizers.efficientnet_lite_network import HEAD, EfficientNetLite, feature_names
 from slideseek_plugins.featurizers.pixels import Preparation, check_images
 from slideseek_plugins.featurizers.run_options import Device, check_run_options
-from slideseek_plugins.featurizers.torch_batches import choose_device, place, run
 from slideseek_plugins.featurizers.state_dicts import fill, read_state
+from slideseek_plugins.featurizers.torch_batches import choose_device, place, run
 from slideseek_plugins.featurizers.weight_files import check_sha256
 
 REVISION = 1

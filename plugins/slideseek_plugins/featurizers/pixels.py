@@ -23,7 +23,7 @@ def check_images(images: UInt8) -> None:
         raise ValueError(f"images: uint8 (n, side, side, 3), not {images.dtype} {images.shape}")
 
 
-Filter: TypeAlias = Literal["bilinear", "bicubic", "lanczos"]
+Filter: TypeAlias = Literal["nearest", "box", "bilinear", "hamming", "bicubic", "lanczos"]
 
 
 def resize(image: UInt8, side: int, resample: Filter = "bicubic") -> UInt8:

@@ -26,9 +26,10 @@ def import_timm() -> ModuleType:
     except RuntimeError as error:
         if "torchvision::" not in str(error) or _DEFINED:
             raise
-    library = torch.library.Library("torchvision", "DEF")
+    library = torch.library.Library("torchvision", "DEF")  # type: ignore[no-untyped-call]
     for operator in _OPERATORS:
-        library.define(f"{operator}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+        schema = f"{operator}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"
+        library.define(schema)  # type: ignore[no-untyped-call]
     _DEFINED.append(library)
     # The failed import has left halves of both packages behind.
     for name in [name for name in sys.modules if name.split(".")[0] in ("timm", "torchvision")]:

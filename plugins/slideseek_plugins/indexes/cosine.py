@@ -74,7 +74,7 @@ def scaled(rows: NDArray[Any]) -> Float32:
 
 
 def norms(rows: NDArray[Any]) -> Float64:
-    """Return the Euclidean norm of each row in double precision, which float32 values can neither over- nor underflow."""
+    """Return the Euclidean norm of each row in double precision, where no float32 value over- or underflows."""
     squares: Float64 = np.add.reduce(np.square(rows, dtype=np.float64), axis=1)
     return np.sqrt(squares)
 

@@ -237,14 +237,6 @@ class SlideStore:
             raise SlideseekError(f"given twice: {_some(twice)}", "add each slide once")
 
 
-def row_numbers(starts: Int64, slots: Int64) -> tuple[Int64, Int64]:
-    """Return the rows of `slots` one after the other, and where each slot's begin: int64 (r,), int64 (n + 1,)."""
-    counts = starts[slots + 1] - starts[slots]
-    ends = np.zeros(len(slots) + 1, np.int64)
-    np.cumsum(counts, out=ends[1:])
-    return np.repeat(starts[slots] - ends[:-1], counts) + np.arange(ends[-1]), ends
-
-
 def runs(store: SlideStore, slots: Int64 | None) -> Iterator[tuple[int, Segment, Int64]]:
     """Yield each segment with its first slot and its share of `slots` (None for all) as runs of consecutive slides.
 
@@ -271,17 +263,23 @@ def blocks(store: SlideStore, slots: Int64 | None, nbytes: int) -> Iterator[tupl
         if slots is not None:
             first, last = np.searchsorted(slots, [base, base + len(segment)])
             local = slots[first:last] - base
-        ends = np.cumsum(segment.starts[local + 1] - segment.starts[local])
-        row_bytes = segment.nbytes / max(1, int(segment.starts[-1]))
-        for block in np.split(local, np.flatnonzero(np.diff(ends * row_bytes // nbytes)) + 1):
-            if not len(block):
-                continue
-            rows, starts = row_numbers(segment.starts, block)
-            if len(rows) and rows[-1] - rows[0] + 1 == len(rows):
-                near = slice(int(rows[0]), int(rows[-1]) + 1)
-                yield {name: array[near] for name, array in segment.fields.items()}, starts
-            else:
-                yield {name: array[rows] for name, array in segment.fields.items()}, starts
+        for block in _cut(local, segment, nbytes):
+            begins, counts = segment.starts[block], segment.starts[block + 1] - segment.starts[block]
+            starts = np.zeros(len(block) + 1, np.int64)
+            np.cumsum(counts, out=starts[1:])
+            rows: slice | Int64 = slice(int(begins[0]), int(begins[0] + starts[-1]))
+            if block[-1] - block[0] + 1 != len(block):
+                rows = np.repeat(begins - starts[:-1], counts) + np.arange(starts[-1])
+            yield {name: array[rows] for name, array in segment.fields.items()}, starts
+
+
+def _cut(slides: Int64, segment: Segment, nbytes: int) -> list[Int64]:
+    """Cut slides of a segment into blocks of about `nbytes`; no block is empty."""
+    if segment.nbytes <= nbytes:
+        return [slides] if len(slides) else []
+    row_bytes = segment.nbytes / max(1, int(segment.starts[-1]))
+    ends = np.cumsum(segment.starts[slides + 1] - segment.starts[slides]) * row_bytes
+    return [block for block in np.split(slides, np.flatnonzero(np.diff(ends // nbytes)) + 1) if len(block)]
 
 
 def _segment(

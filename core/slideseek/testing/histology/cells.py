@@ -1,4 +1,4 @@
-"""Cells: where they lie and how a nucleus is drawn."""
+"""Cells: where they lie and how they are drawn."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ CHUNK = 256
 
 
 @dataclass(frozen=True, slots=True)
-class Nucleus:
-    """How the nuclei of one kind of cell look. Lengths are half axes in pixels of 0.5 µm.
+class Blob:
+    """How the soft ellipses of one kind look: nuclei above all, also vacuoles and red cells.
 
-    spread: standard deviation of the log size. rough: bumps of the outline as a share of the radius.
-    stain: haematoxylin concentration. rim: how much darker the envelope is than the inside.
+    length, width: half axes in pixels of 0.5 µm. spread: standard deviation of the log size. rough: bumps of the
+    outline as a share of the radius. stain: concentration. rim: how much darker the envelope is than the inside.
     chromatin: contrast of the clumps. nucleoli: share of nuclei that show one.
     """
 
@@ -75,7 +75,7 @@ class Stamper:
         self._side = side
         self._grains = smooth_noise(rng, 256, 3.2)
 
-    def draw(self, look: Nucleus, xy: Float32, angle: Float32, cover: Float32, stain: Float32) -> None:
+    def draw(self, look: Blob, xy: Float32, angle: Float32, cover: Float32, stain: Float32) -> None:
         """Draw one ellipse a point; `cover` and `stain` keep the larger of the old and the new value.
 
         xy: (n, 2) centres in pixels. angle: (n,) direction of the long axis in radians. cover: 0..1, what
@@ -93,7 +93,7 @@ class Stamper:
             self._draw(look, xy[part], angle[part], a[part], b[part], cover, stain)
 
     def _draw(
-        self, look: Nucleus, xy: Float32, angle: Float32, a: Float32, b: Float32, cover: Float32, stain: Float32
+        self, look: Blob, xy: Float32, angle: Float32, a: Float32, b: Float32, cover: Float32, stain: Float32
     ) -> None:
         rng, n = self._rng, len(xy)
         reach = int(np.ceil(max(a.max(), b.max()) * (1 + 2 * look.rough))) + 2

@@ -61,7 +61,6 @@ def _shrink(rgb: UInt8) -> UInt8:
 
 def _description(base: tuple[int, ...], level: tuple[int, ...], mpp: float) -> str:
     """Say what Aperio's files say; OpenSlide takes vendor, resolution and magnification from the first level's."""
-    size = f"{base[1]}x{base[0]}"
-    size += "" if level == base else f" -> {level[1]}x{level[0]}"
-    power = f"{10 / mpp:g}"
-    return f"Aperio Image Library (slideseek)\r\n{size} ({TILE}x{TILE}) JPEG/RGB Q={QUALITY}|AppMag = {power}|MPP = {mpp:g}"
+    size = f"{base[1]}x{base[0]}" + ("" if level == base else f" -> {level[1]}x{level[0]}")
+    facts = f"{size} ({TILE}x{TILE}) JPEG/RGB Q={QUALITY}|AppMag = {10 / mpp:g}|MPP = {mpp:g}"
+    return f"Aperio Image Library (slideseek)\r\n{facts}"

@@ -1,0 +1,1 @@
+"""A slideseek plugin: the encoder `median-sign`."""

@@ -1,0 +1,68 @@
+"""The encoder `median-sign`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from safetensors.numpy import load_file, save_file
+
+from slideseek.errors import EmptyBagError, NotFittedError, SlideseekError
+from slideseek.types import Bag, Code, CodeSpec, Float64
+
+
+@dataclass
+class MedianSign:
+    """Say with one bit a feature whether the slide lies above the median training slide.
+
+    quantile: place of the threshold among the training slides; 0.5 is their median.
+    """
+
+    quantile: float = 0.5
+    thresholds_: Float64 | None = field(default=None, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if not 0 < self.quantile < 1:
+            raise ValueError(f"quantile: above 0 and below 1, not {self.quantile}")
+
+    def spec(self, width: int) -> CodeSpec:
+        """Return one row of `width` bits."""
+        return CodeSpec("bits", width)
+
+    def fit(self, bags: Sequence[Bag], labels: Sequence[str], groups: Sequence[str]) -> None:
+        """Learn one threshold a feature; labels and patients play no part."""
+        means = [self._mean(bag) for bag in bags]
+        self.thresholds_ = np.quantile(means, self.quantile, axis=0)
+
+    def encode(self, bag: Bag) -> Code:
+        """Return uint8 (1, ceil(width / 8)): bit i is 1 where feature i lies above its threshold."""
+        if self.thresholds_ is None:
+            raise NotFittedError("median-sign")
+        if bag.width != len(self.thresholds_):
+            raise SlideseekError(
+                f"slide {bag.slide_id!r} has {bag.width} features, the encoder was fitted on {len(self.thresholds_)}",
+                "fit it again",
+            )
+        bits = self._mean(bag) > self.thresholds_
+        return Code(bag.slide_id, np.packbits(bits[None], axis=1))
+
+    def save(self, folder: Path) -> None:
+        """Write the thresholds."""
+        if self.thresholds_ is None:
+            raise NotFittedError("median-sign")
+        save_file({"thresholds": self.thresholds_}, folder / "thresholds.safetensors")
+
+    def load(self, folder: Path) -> None:
+        """Restore what `save` wrote."""
+        self.thresholds_ = load_file(folder / "thresholds.safetensors")["thresholds"]
+
+    def _mean(self, bag: Bag) -> Float64:
+        """Return the mean feature, float64 (width,), the same bits whatever the order of the patches."""
+        if len(bag) == 0:
+            raise EmptyBagError(bag.slide_id)
+        if not np.isfinite(bag.features).all():
+            raise SlideseekError(f"slide {bag.slide_id!r} has NaN or infinite features", "compute them again")
+        # Sorted first: a sum of floats depends on its order in the last bit, and a sign near 0 on that bit.
+        return np.sort(bag.features.astype(np.float64), axis=0).mean(axis=0)
