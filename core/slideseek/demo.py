@@ -13,7 +13,8 @@ from slideseek.archive.archive import Archive
 from slideseek.archive.files import write_text
 from slideseek.archive.manifest import read_manifest
 from slideseek.bench.protocol import accuracy, leave_one_patient_out, majority_class_rate
-from slideseek.build import Builder, BuildSummary, Reporter
+from slideseek.building.build import Builder
+from slideseek.building.reporting import BuildSummary, Reporter
 from slideseek.config import CONFIG_NAME
 from slideseek.engine import make_engines
 from slideseek.errors import SlideseekError
@@ -102,7 +103,8 @@ def run_demo(folder: Path, reporter: Reporter, patients: int = 6, progress: Call
                 ("engine", "right", "most common class"),
                 [(name, f"{right:.1%}", f"{constant:.1%}") for name, (right, constant) in accuracies.items()],
             )
-            others = [searchers[name].search(searchers[name].stored(query.record.id), 5, "vertical") for name in searchers]
+            answers = [s.search(s.stored(query.record.id), 5, "vertical") for s in searchers.values()]
+            page = search_report(archive, engines, answers, "slideseek demonstration", [table])
             path = folder / REPORT_NAME
-            write_text(path, render_report(search_report(archive, engines, others, "slideseek demonstration", [table])))
+            write_text(path, render_report(page))
     return DemoResult(answer, itself, path, build, accuracies, seconds)

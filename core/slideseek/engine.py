@@ -14,13 +14,11 @@ import numpy as np
 
 from slideseek.config import EngineConfig, make_component, settings
 from slideseek.errors import PluginError, UsageError
-from slideseek.interfaces import Encoder, Featurizer, Fingerprinted, Index, Selector, Slide, Trainable
+from slideseek.interfaces import Encoder, Featurizer, Fingerprinted, Index, Resizing, Selector, Slide, Trainable
 from slideseek.keys import digest
 from slideseek.plugins import KINDS, Kind, Registry
-from slideseek.types import Bag, Code, CodeSpec, Patches
-
-READ_AT_ONCE = 32
-"""Patches held in memory at a time: fixed, so that a result cannot depend on how work was cut up."""
+from slideseek.slides.patch_images import patch_images
+from slideseek.types import Bag, Code, CodeSpec, Float32, Patches, UInt8
 
 
 @dataclass(frozen=True)
@@ -48,32 +46,39 @@ class Engine:
             )
         return patches
 
-    def featurize(self, slide: Slide, patches: Patches, site: str = "") -> Bag:
-        """Read the patches and turn them into features, a bounded number of patches at a time."""
-        parts = [np.zeros((0, self.featurizer.width), np.float32)]
-        for start in range(0, len(patches), READ_AT_ONCE):
-            images = np.stack(
-                [
-                    slide.read((int(x), int(y)), patches.size, float(mpp))
-                    for (x, y), mpp in zip(
-                        patches.xy[start : start + READ_AT_ONCE], patches.mpp[start : start + READ_AT_ONCE]
-                    )
-                ]
+    def read_side(self, patches: Patches) -> int:
+        """Return the side in pixels to read patches at.
+
+        A featurizer that shrinks every patch gets its own side straight from the slide: the field stays the same
+        and a coarser level of the pyramid serves, so far fewer pixels are decoded.
+        """
+        side = self.featurizer.side if isinstance(self.featurizer, Resizing) else 0
+        return side if 0 < side < patches.size else patches.size
+
+    def features(self, images: UInt8) -> Float32:
+        """Featurize images and check that the features are what the featurizer promised."""
+        features = self.featurizer.featurize(images)
+        if features.shape != (len(images), self.featurizer.width) or features.dtype != np.float32:
+            raise PluginError(
+                f"featurizer {self.config.featurizer.use!r} returned {features.dtype} {features.shape},"
+                f" not float32 ({len(images)}, {self.featurizer.width})"
             )
-            features = self.featurizer.featurize(images)
-            if features.shape != (len(images), self.featurizer.width) or features.dtype != np.float32:
-                raise PluginError(
-                    f"featurizer {self.config.featurizer.use!r} returned {features.dtype} {features.shape},"
-                    f" not float32 ({len(images)}, {self.featurizer.width})"
-                )
-            parts.append(features)
-        return Bag(slide.id, np.concatenate(parts), patches.xy, site)
+        return features
+
+    def featurize(self, slide: Slide, patches: Patches, site: str = "") -> Bag:
+        """Read the patches and turn them into a bag, a bounded number of patches at a time."""
+        parts = [np.zeros((0, self.featurizer.width), np.float32)]
+        places = [np.zeros((0, 2), np.int32)]
+        for rows, images in patch_images(slide, patches, self.read_side(patches)):
+            parts.append(self.features(images))
+            places.append(patches.xy[rows])
+        return Bag(slide.id, np.concatenate(parts), np.concatenate(places), site)
 
     def encode(self, bag: Bag) -> Code:
         """Encode a bag and check that the code is what the encoder promised."""
         code = self.encoder.encode(bag)
         if wrong := code.mismatch(self.spec):
-            raise PluginError(f"encoder {self.config.encoder.use!r} broke its promise for slide {bag.slide_id!r}: {wrong}")
+            raise PluginError(f"encoder {self.config.encoder.use!r} broke its promise for {bag.slide_id!r}: {wrong}")
         if code.slide_id != bag.slide_id:
             raise PluginError(f"encoder {self.config.encoder.use!r} returned a code of {code.slide_id!r}")
         return code

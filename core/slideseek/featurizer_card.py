@@ -28,5 +28,5 @@ class Described(Protocol):
     """A featurizer that can say what it expects and whether it could run."""
 
     def card(self) -> FeaturizerCard:
-        """Return the card; cheap: no weights are read, no optional package is imported."""
+        """Return the card; cheap: no weights are read, no network is built."""
         ...

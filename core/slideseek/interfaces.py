@@ -71,6 +71,16 @@ class Featurizer(Protocol):
 
 
 @runtime_checkable
+class Resizing(Protocol):
+    """A featurizer that brings every patch to one side anyway: patches are then read at that side straight away."""
+
+    @property
+    def side(self) -> int:
+        """Side in pixels the featurizer resizes patches to; 0 when it takes them as they are."""
+        ...
+
+
+@runtime_checkable
 class Encoder(Protocol):
     """Turn the set of features of a slide into one code, whatever the order of the patches."""
 

@@ -15,11 +15,11 @@ from slideseek.archive.archive import Archive
 from slideseek.archive.models import load_model
 from slideseek.archive.payloads import unpack_code
 from slideseek.bench.measures import majority
+from slideseek.building.index_store import open_index
+from slideseek.building.ledger import Ledger
 from slideseek.engine import Engine
 from slideseek.errors import SlideseekError, UsageError
 from slideseek.filters import Filter, parse_filter
-from slideseek.index_store import open_index
-from slideseek.ledger import Ledger
 from slideseek.plugins import nearest
 from slideseek.slides.identity import fingerprint
 from slideseek.slides.reader import open_slide

@@ -87,7 +87,8 @@ class Bag:
 
     def __post_init__(self) -> None:
         if self.features.dtype != np.float32 or self.features.ndim != 2:
-            raise ValueError(f"Bag.features must be float32 (n, width), not {self.features.dtype} {self.features.shape}")
+            got = f"{self.features.dtype} {self.features.shape}"
+            raise ValueError(f"Bag.features must be float32 (n, width), not {got}")
         if self.xy.dtype != np.int32 or self.xy.shape != (len(self.features), 2):
             raise ValueError(f"Bag.xy must be int32 ({len(self.features)}, 2), not {self.xy.dtype} {self.xy.shape}")
 
@@ -139,7 +140,8 @@ class Code:
 
     def __post_init__(self) -> None:
         if self.rows.ndim != 2 or self.rows.dtype not in (np.dtype(np.uint8), np.dtype(np.float32)):
-            raise ValueError(f"Code.rows must be uint8 or float32 (n, columns), not {self.rows.dtype} {self.rows.shape}")
+            got = f"{self.rows.dtype} {self.rows.shape}"
+            raise ValueError(f"Code.rows must be uint8 or float32 (n, columns), not {got}")
 
     def __len__(self) -> int:
         return len(self.rows)

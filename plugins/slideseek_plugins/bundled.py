@@ -9,6 +9,8 @@ def register_selectors(register: Register) -> None:
     register("mosaic", f"{here}.mosaic:Mosaic", "Yottixel's mosaic: colour clusters, then spatial clusters")
     register("grid", f"{here}.grid:Grid", "every tissue patch of a regular grid")
     register("random", f"{here}.random:Random", "a random sample of the tissue patches")
+    register("sdm", f"{here}.sdm:Sdm", "one patch for each distance from the slide's mean colour")
+    register("splice", f"{here}.splice:Splice", "drops patches whose colour is like one already taken")
 
 
 @hookimpl
@@ -17,7 +19,11 @@ def register_featurizers(register: Register) -> None:
     lite = f"{here}.efficientnet_lite"
     register("efficientnet-lite2", f"{lite}:EfficientNetLite2", "ImageNet EfficientNet-Lite2, 1280 features, offline")
     register("efficientnet-lite0", f"{lite}:EfficientNetLite0", "ImageNet EfficientNet-Lite0, the small one")
-    register("colour-texture", f"{here}.colour_texture:ColourTexture", "hand-made colour and texture descriptors")
+    register("colour-texture", f"{here}.colour_texture:ColourTexture", "colour and texture histograms, no weights")
+    register("densenet121", f"{here}.densenet:DenseNet121Features", "DenseNet-121, 1024 features, your weights file")
+    register("kimianet", f"{here}.densenet:KimiaNet", "DenseNet-121 trained on TCGA, 1024 features, your weights file")
+    register("timm", f"{here}.timm_model:TimmModel", "any timm network, from a file, a folder or a pinned hub commit")
+    register("onnx", f"{here}.onnx_model:OnnxModel", "any network in one ONNX file")
 
 
 @hookimpl

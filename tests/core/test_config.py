@@ -6,7 +6,7 @@ from typing import Literal
 
 import pytest
 
-from slideseek.config import ComponentConfig, DEFAULT_CONFIG, make_component, parse_config, read_config, settings
+from slideseek.config import DEFAULT_CONFIG, ComponentConfig, make_component, parse_config, read_config, settings
 from slideseek.engine import make_engine
 from slideseek.errors import UsageError
 from slideseek.hookspecs import hookimpl
@@ -101,7 +101,7 @@ def test_a_wrong_option_names_key_value_and_way_out(registry, options, message):
 
 
 def test_a_missing_required_option_is_named(registry):
-    with pytest.raises(UsageError, match="engine.e.encoder.bits: encoder 'demanding' needs this option"):
+    with pytest.raises(UsageError, match=r"engine.e.encoder.bits: encoder 'demanding' needs this option"):
         make(registry, "demanding")
 
 
@@ -113,7 +113,7 @@ def test_unknown_implementation(registry):
 
 def test_an_index_that_refuses_the_codes(registry):
     config = parse_config(engine_text(index='{ use = "cosine" }')).engine()
-    with pytest.raises(UsageError, match=r"engine.e.index: index 'cosine' refuses the codes of encoder 'yottixel' \(sets"):
+    with pytest.raises(UsageError, match=r"engine.e.index: index 'cosine' refuses the codes of encoder 'yottixel'"):
         make_engine(config, registry)
 
 

@@ -47,7 +47,7 @@ def test_unknown_name_shows_the_nearest():
 
 
 def test_unknown_name_far_from_all_lists_them():
-    with pytest.raises(PluginError, match="available: .*hamming"):
+    with pytest.raises(PluginError, match=r"available: .*hamming"):
         load_registry().find("index", "zzzz")
 
 

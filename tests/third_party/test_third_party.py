@@ -159,7 +159,8 @@ def test_checked(environment: Environment) -> None:
 
 
 def test_own_tests_pass_where_it_is_installed(environment: Environment) -> None:
-    run = environment.run("python", "-m", "pytest", "-q", "-p", "no:cacheprovider", PLUGIN / "tests", cwd=PLUGIN)
+    installed = ("-o", "pythonpath=")  # not the sources beside the tests
+    run = environment.run("python", "-m", "pytest", "-q", "-p", "no:cacheprovider", *installed, cwd=PLUGIN)
     assert run.returncode == 0, run.stdout + run.stderr
 
 

@@ -71,8 +71,7 @@ def _candidates(row: ManifestRow, folder: Path, by_name: dict[str, list[Path]]) 
         direct = folder / wanted
         if direct.is_file():
             return [direct]
-        tail = [f for f in by_name.get(wanted.name, []) if f.parts[-len(wanted.parts) :] == wanted.parts]
-        return tail
+        return [f for f in by_name.get(wanted.name, []) if f.parts[-len(wanted.parts) :] == wanted.parts]
     for name in (row.id, Path(row.id).name):
         exact = [f for f in by_name.get(name, []) if name in (f.name, f.stem)]
         if exact or by_name.get(name):

@@ -15,14 +15,26 @@ from slideseek.cli.output import print_json
 @archive_option
 @click.option("--engine", "names", multiple=True, help="Build only this engine (may be repeated; default: all).")
 @click.option("--refit", is_flag=True, help="Fit trainable encoders again, on all slides there are now.")
+@click.option(
+    "--workers", default=1, show_default=True, type=click.IntRange(0, 64), help="Slides to read ahead while computing."
+)
+@click.option(
+    "--patience",
+    default=600.0,
+    show_default=True,
+    type=click.FloatRange(min=0, min_open=True),
+    help="Give a slide up after so many seconds without progress in reading it.",
+)
 @json_option
-def command(folder: Path | None, names: tuple[str, ...], refit: bool, as_json: bool) -> int:
+def command(
+    folder: Path | None, names: tuple[str, ...], refit: bool, workers: int, patience: float, as_json: bool
+) -> int:
     """Select, featurize, fit, encode and index what is not done yet.
 
     A run can be stopped at any moment and started again: it goes on where it was. A bad slide is one line with
     its cause and the fix, and the exit code is 3.
     """
-    from slideseek.build import Builder
+    from slideseek.building.build import Builder, BuildOptions
     from slideseek.cli.progress import make_reporter
     from slideseek.engine import make_engines
     from slideseek.plugins import load_registry
@@ -31,7 +43,7 @@ def command(folder: Path | None, names: tuple[str, ...], refit: bool, as_json: b
         config = archive.config
         engines = make_engines([config.engine(name) for name in names] or config.engines, load_registry())
         with make_reporter() as reporter:
-            summary = Builder(archive, engines, reporter, refit).run()
+            summary = Builder(archive, engines, reporter, BuildOptions(refit, workers, patience)).run()
     counts = {name: summary.counts.get(name, 0) for name in ("ok", "skipped", "failed")}
     if as_json:
         failures = {

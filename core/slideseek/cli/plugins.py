@@ -90,7 +90,8 @@ def check_plugin(name: str, kind: str | None, options: tuple[str, ...], as_json:
     try:
         given: dict[str, Any] = tomllib.loads("\n".join(options))
     except tomllib.TOMLDecodeError as error:
-        raise UsageError(f"--set: {error}", "write OPTION=VALUE as in TOML, such as percent=20 or colour='histogram'")
+        fix = "write OPTION=VALUE as in TOML, such as percent=20 or colour='histogram'"
+        raise UsageError(f"--set: {error}", fix) from error
     config = ComponentConfig(entry.kind, entry.name, given)
     make_component(registry, config, entry.name)  # a wrong option is an error here, not twenty failed checks
     results = run_checks(entry.kind, lambda: make_component(registry, config, entry.name))

@@ -10,7 +10,7 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
-from slideseek.build import Reporter, SlideReport
+from slideseek.building.reporting import Reporter, SlideReport
 from slideseek.cli.output import say, say_problem
 
 

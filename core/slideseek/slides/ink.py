@@ -11,6 +11,9 @@ from slideseek.types import Mask, UInt8
 _FLAT = 1.5
 """Grey levels a film of ink on glass varies by; tissue varies by 3 to 10."""
 
+_STROKE_SHARE = 0.08
+"""Share of the longer side a stroke is wide, at most."""
+
 
 def pen_ink(rgb: UInt8) -> Mask:
     """Return bool (h, w), true on green, blue, red and black marker ink.
@@ -24,14 +27,24 @@ def pen_ink(rgb: UInt8) -> Mask:
     green = (hue > 70) & (hue < 190) & (saturation > 0.20)
     bluish = (hue >= 190) & (hue < 240)
     blue = bluish & (hue < 236) & (saturation > 0.45)
-    reddish = (hue > 350) | (hue < 15)
+    reddish = (hue > 352) | (hue < 15)
     red = reddish & (saturation > 0.75) & (value > 0.45)
     black = (value < 0.25) & (saturation < 0.40)
     thin = (bluish & (saturation > 0.20)) | (reddish & (saturation > 0.30))
     # A film is flat only in its middle: grow from there through the same colours, by no more than its blurred edge.
     film = ndimage.binary_dilation(ndimage.binary_opening(thin & flat), iterations=4, mask=thin)
-    ink = ndimage.binary_opening(green | blue | red | black) | film
+    ink = ndimage.binary_opening(green | blue | red | black) | _strokes(np.asarray(film, dtype=np.bool_))
     return np.asarray(ndimage.binary_dilation(ink, iterations=2), dtype=np.bool_)
+
+
+def _strokes(film: Mask) -> Mask:
+    """Return the film without lakes: a piece much wider than a marker's tip is blood or stain, not a stroke."""
+    labels, count = ndimage.label(film)
+    if not count:
+        return film
+    half_width = ndimage.maximum(ndimage.distance_transform_edt(film), labels, np.arange(1, count + 1))
+    thin = np.concatenate([[False], half_width <= _STROKE_SHARE * max(film.shape) / 2])
+    return np.asarray(thin[labels], dtype=np.bool_)
 
 
 def black_debris(rgb: UInt8) -> Mask:

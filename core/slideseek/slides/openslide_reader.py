@@ -21,7 +21,6 @@ class OpenSlideReader(PyramidSlide):
     def __init__(self, path: Path, slide_id: str, mpp: float | None) -> None:
         self._path = path
         self._handle = openslide.OpenSlide(path)
-        self._closed = False
         self._swapping = threading.Lock()
         properties = dict(self._handle.properties)
         levels = [
@@ -40,12 +39,10 @@ class OpenSlideReader(PyramidSlide):
 
     def close(self) -> None:
         """Release the file; reading afterwards raises `SlideError`."""
-        self._closed = True
+        super().close()
         self._handle.close()
 
     def _read_level(self, level: int, xy: tuple[int, int], size: tuple[int, int]) -> Image.Image:
-        if self._closed:
-            raise SlideError(f"slide {self.id!r} is closed", "open it again before reading")
         handle = self._handle
         try:
             return handle.read_region(xy, level, size)
@@ -69,7 +66,7 @@ class OpenSlideReader(PyramidSlide):
             with self._counting:
                 self.unreadable += 1
             raise SlideError(
-                f"a region of slide {self.id!r} at x={xy[0]}, y={xy[1]} (level {level}) cannot be decoded ({one_line(error)})",
+                f"a region of slide {self.id!r} at {xy} (level {level}) cannot be decoded ({one_line(error)})",
                 "copy the file again if many regions fail",
             ) from error
         finally:

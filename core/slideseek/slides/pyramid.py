@@ -27,8 +27,8 @@ MAX_SOURCE_PIXELS = 2**28
 class PyramidSlide(ABC):
     """A slide made of levels. Honours `slideseek.interfaces.Slide`; a reader adds only `_read_level`.
 
-    unreadable: regions that could not be decoded so far. filled: pixels returned so far that show the background because
-    they lie outside the slide or are transparent in it. notes: what is worth saying aloud. Safe for several threads.
+    unreadable: regions that could not be decoded so far. filled: pixels read so far that show the background because
+    they lie outside the slide or are transparent in it. Several threads may read at once.
     """
 
     def __init__(
@@ -49,6 +49,7 @@ class PyramidSlide(ABC):
         self.background = background
         self.unreadable = 0
         self.filled = 0
+        self._closed = False
         self._counting = threading.Lock()
 
     @property
@@ -85,7 +86,10 @@ class PyramidSlide(ABC):
                 "ask for a smaller size or a finer resolution",
             )
         x, y = xy
-        return self._render(Box(x, y, x + size * scale_x, y + size * scale_y), (size, size), level)
+        image, filled = self._render(Box(x, y, x + size * scale_x, y + size * scale_y), (size, size), level)
+        with self._counting:
+            self.filled += filled
+        return image
 
     def thumbnail(self, side: int) -> UInt8:
         """Return RGB uint8 (h, w, 3) of the whole slide, the longer side at most `side` pixels and never enlarged.
@@ -97,14 +101,11 @@ class PyramidSlide(ABC):
         width, height = self.dimensions
         scale = max(1.0, max(width, height) / side)
         size = max(1, round(width / scale)), max(1, round(height / scale))
-        before = self.filled
-        image = self._render(Box(0, 0, width, height), size, choose_level(self.levels, scale))
-        with self._counting:
-            self.filled = before
-        return image
+        return self._render(Box(0, 0, width, height), size, choose_level(self.levels, scale))[0]
 
     def close(self) -> None:
-        """Release the file; reading afterwards is an error."""
+        """Release the file; reading afterwards raises `SlideError`."""
+        self._closed = True
 
     def __enter__(self) -> Self:
         return self
@@ -121,24 +122,21 @@ class PyramidSlide(ABC):
         The region may reach beyond the level: what lies outside is transparent.
         """
 
-    def _render(self, box: Box, size: tuple[int, int], level: int) -> UInt8:
-        """Return `box` (level-0 pixels, may be fractional) resampled to `size` (w, h) from the given level."""
+    def _render(self, box: Box, size: tuple[int, int], level: int) -> tuple[UInt8, int]:
+        """Return `box` (level-0 pixels, may be fractional) resampled to `size` (w, h), and how many pixels were filled."""
+        if self._closed:
+            raise SlideError(f"slide {self.id!r} is closed", "open it again before reading")
         canvas = np.empty((size[1], size[0], 3), dtype=np.uint8)
         canvas[:] = self.background
         filled = 0
-        for part, where in blocks(box, size, self.levels[level].downsample):
-            left, top, right, bottom = where
-            pixels = (right - left) * (bottom - top)
+        for part, (left, top, right, bottom) in blocks(box, size, self.levels[level].downsample):
+            shape = right - left, bottom - top
             if part.outside(self.dimensions):
-                filled += pixels
+                filled += shape[0] * shape[1]
                 continue
-            window = source_window(part, box, self.levels[0], self.levels[level], (right - left, bottom - top))
-            image = self._read_level(level, window.origin, window.size)
-            opaque, alpha = flatten(image, self.background)
-            canvas[top:bottom, left:right] = np.asarray(resize(opaque, window.box, (right - left, bottom - top)))
+            window = source_window(part, box, self.levels[0], self.levels[level], shape)
+            opaque, alpha = flatten(self._read_level(level, window.origin, window.size), self.background)
+            canvas[top:bottom, left:right] = np.asarray(resize(opaque, window.box, shape))
             if alpha is not None:
-                coverage = np.asarray(resize(alpha, window.box, (right - left, bottom - top)))
-                filled += int(np.count_nonzero(coverage < 128))
-        with self._counting:
-            self.filled += filled
-        return canvas
+                filled += int(np.count_nonzero(np.asarray(resize(alpha, window.box, shape)) < 128))
+        return canvas, filled

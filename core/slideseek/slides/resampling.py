@@ -1,8 +1,8 @@
 """The geometry and filtering of exact resampling, as pure functions.
 
 The filter is Pillow's BILINEAR with a fractional source box: a triangle as wide as one output pixel on either side when
-shrinking (so it does not alias) and linear interpolation when enlarging. It never overshoots, so glass stays white and no
-colour appears that was not there; Lanczos and bicubic ring at the edges of nuclei.
+shrinking (so it does not alias) and linear interpolation when enlarging. It never overshoots, so glass stays white and
+no colour appears that was not there; Lanczos and bicubic ring at the edges of nuclei.
 """
 
 from __future__ import annotations
@@ -21,6 +21,9 @@ MIN_LEVEL_SIDE = 400
 
 LEVEL_SLACK = 1.005
 """Downsamples such as 2.0005 stand for 2: half a percent of enlargement is allowed before a finer level is read."""
+
+
+_MIN_BOX = 1e-3
 
 
 class Level(NamedTuple):
@@ -53,7 +56,7 @@ class Window(NamedTuple):
 
 
 def choose_level(levels: Sequence[Level], scale: float) -> int:
-    """Return the coarsest level that still has at least the detail asked; `scale` is level-0 pixels per output pixel."""
+    """Return the coarsest level that has at least the detail asked; `scale` is level-0 pixels per output pixel."""
     best = 0
     for index, level in enumerate(levels):
         fine_enough = level.downsample <= scale * LEVEL_SLACK
@@ -85,8 +88,8 @@ def blocks(box: Box, size: tuple[int, int], downsample: float) -> Iterator[tuple
 def source_window(part: Box, whole: Box, base: Level, level: Level, size: tuple[int, int]) -> Window:
     """Return what to decode so that `part` (level-0 pixels) can be resampled to `size` output pixels.
 
-    The filter looks beyond the part by its support, so that neighbouring patches join without a seam; it looks beyond the
-    edge of the slide only where `whole` itself reaches there, so that the rim of a slide does not turn white.
+    The filter looks beyond the part by its support, so that neighbouring patches join without a seam; it looks beyond
+    the edge of the slide only where `whole` itself reaches there, so that the rim of a slide does not turn white.
     """
     x, width, left, right = _span(
         part.left, part.right, whole.left, whole.right, base.width, level.width, level.downsample, size[0]
@@ -100,19 +103,25 @@ def source_window(part: Box, whole: Box, base: Level, level: Level, size: tuple[
 def _span(
     low: float, high: float, whole_low: float, whole_high: float, base: int, level: int, downsample: float, pixels: int
 ) -> tuple[int, int, float, float]:
-    """One axis of `source_window`: origin (level 0), length (level), and both box edges relative to the origin (level)."""
-
-    def to_level(edge: float) -> float:
-        # A level of floor(base / 2) pixels ends a fraction of a pixel before base / downsample.
-        return min(edge / downsample, float(level)) if edge <= base else edge / downsample
-
-    first, last = to_level(low), to_level(high)
+    """Return one axis of a window: origin (level 0), length (level pixels), both edges of the box from the origin."""
+    last = _level_edge(high, base, level, downsample)
+    first = min(low / downsample, last - _MIN_BOX)
     support = max(1.0, (last - first) / pixels)
-    lowest, highest = min(0.0, to_level(whole_low)), max(float(level), to_level(whole_high))
+    lowest = min(0.0, whole_low / downsample)
+    highest = max(float(level), _level_edge(whole_high, base, level, downsample))
     origin = math.floor(math.floor(max(first - support, lowest)) * downsample)
     start = origin / downsample
     length = max(1, math.ceil(min(last + support, highest) - start))
     return origin, length, max(0.0, first - start), min(float(length), last - start)
+
+
+def _level_edge(edge: float, base: int, level: int, downsample: float) -> float:
+    """Turn a right or bottom edge from level 0 to a level.
+
+    A level of floor(base / 2) pixels ends a fraction of a pixel before base / downsample; what is inside the slide must
+    not reach beyond, or a white rim appears.
+    """
+    return min(edge / downsample, float(level)) if edge <= base else edge / downsample
 
 
 def flatten(image: Image.Image, background: tuple[int, int, int]) -> tuple[Image.Image, Image.Image | None]:

@@ -1,8 +1,8 @@
 """Decide the physical resolution of a slide: µm per pixel is the truth, magnification only a nickname.
 
-Everything works on a mapping of property names to strings (OpenSlide's names), so no file is needed. Fields are tried in
-this order: what the user states, `openslide.mpp-x/y`, the vendor's own keys, the TIFF resolution tags. The first one that
-is present counts; it is never replaced silently by another one that looks nicer.
+Everything works on a mapping of property names to strings (OpenSlide's names), so no file is needed. Fields are tried
+in this order: what the user states, `openslide.mpp-x/y`, the vendor's own keys, the TIFF resolution tags. The first one
+that is present counts; it is never replaced silently by another one that looks nicer.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from slideseek.errors import SlideError
 
 PLAUSIBLE_MPP = (0.05, 5.0)
-"""µm per pixel a microscope slide scanner can produce; a value outside is a wrong unit or a default of some software."""
+"""µm per pixel a slide scanner can produce; a value outside is a wrong unit or a default of some software."""
 
 NOTE_ANISOTROPY = 0.01
 MAX_ANISOTROPY = 0.20

@@ -62,13 +62,19 @@ def tissue_mask(
     if method == "fluorescence":
         return _tidy(_bright_on_dark(rgb), speck, hole)
     mask = stained(rgb) if method == "hsv-otsu" else _hsd(rgb)
-    if exclude_debris:
+    if exclude_debris and not _is_grey(rgb):
         mask &= ~black_debris(rgb)
     if exclude_pen:
         ink = pen_ink(rgb)
         # Ink goes before and after: it may neither enclose a hole nor be filled like one.
         return drop_small(_tidy(mask & ~ink, speck, hole) & ~ink, speck)
     return _tidy(mask, speck, hole)
+
+
+def _is_grey(rgb: UInt8) -> bool:
+    """Tell whether an image has no colour at all: there darkness is the only sign of tissue, not of dirt."""
+    spread = rgb.max(axis=2).astype(np.int16) - rgb.min(axis=2)
+    return bool(np.percentile(spread, 99) < _NEUTRAL_SPREAD)
 
 
 def drop_small(mask: Mask, area: float) -> Mask:

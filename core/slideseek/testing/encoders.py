@@ -15,14 +15,12 @@ from slideseek.interfaces import Encoder
 from slideseek.testing.checks import (
     Check,
     Make,
-    options_are_fields,
-    options_round_trip,
     prepared,
     require,
     require_error,
-    require_protocol,
 )
 from slideseek.testing.code_equality import require_same_code, require_same_rows
+from slideseek.testing.components import COMPONENT_CHECKS, require_protocol
 from slideseek.testing.toys import toy_bags
 from slideseek.testing.training import encode, fitted, training_checks
 from slideseek.types import CodeSpec
@@ -49,7 +47,7 @@ def encoder_checks(widths: tuple[int, ...] = WIDTHS) -> tuple[Check, ...]:
         *training_checks(),
     )
     return (
-        *prepared(encodes_as_the_interface_says, options_are_fields, options_round_trip),
+        *prepared(encodes_as_the_interface_says, *COMPONENT_CHECKS),
         *prepared(*on_widths, widths=widths),
         *prepared(*on_bags, width=widths[0]),
     )

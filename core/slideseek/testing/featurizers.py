@@ -11,12 +11,10 @@ from slideseek.interfaces import Featurizer
 from slideseek.testing.checks import (
     Check,
     Make,
-    options_are_fields,
-    options_round_trip,
     prepared,
     require,
-    require_protocol,
 )
+from slideseek.testing.components import COMPONENT_CHECKS, require_protocol
 from slideseek.testing.toys import toy_images
 from slideseek.types import Float32, UInt8
 
@@ -37,7 +35,7 @@ def featurizer_checks(side: int = 64) -> tuple[Check, ...]:
         fresh_featurizer_same_features,
         different_images_differ,
     )
-    shared = (featurizes_as_the_interface_says, options_are_fields, options_round_trip, width_is_positive)
+    shared = (featurizes_as_the_interface_says, *COMPONENT_CHECKS, width_is_positive)
     return prepared(*shared) + prepared(*on_images, side=side)
 
 

@@ -16,13 +16,11 @@ from slideseek.interfaces import Index
 from slideseek.testing.checks import (
     Check,
     Make,
-    options_are_fields,
-    options_round_trip,
     prepared,
     require,
     require_error,
-    require_protocol,
 )
+from slideseek.testing.components import COMPONENT_CHECKS, require_protocol
 from slideseek.testing.hit_lists import (
     CLOSE,
     accepted_specs,
@@ -42,8 +40,7 @@ def index_checks() -> tuple[Check, ...]:
     """Return every check of an index."""
     return prepared(
         searches_as_the_interface_says,
-        options_are_fields,
-        options_round_trip,
+        *COMPONENT_CHECKS,
         refusals_give_a_reason,
         slides_find_themselves,
         distances_ascend,

@@ -11,12 +11,10 @@ from slideseek.interfaces import Selector, Slide
 from slideseek.testing.checks import (
     Check,
     Make,
-    options_are_fields,
-    options_round_trip,
     prepared,
     require,
-    require_protocol,
 )
+from slideseek.testing.components import COMPONENT_CHECKS, require_protocol
 from slideseek.testing.toys import toy_slide
 from slideseek.types import Patches, UInt8
 
@@ -28,8 +26,7 @@ def selector_checks() -> tuple[Check, ...]:
     """Return every check of a selector."""
     return prepared(
         selects_as_the_interface_says,
-        options_are_fields,
-        options_round_trip,
+        *COMPONENT_CHECKS,
         patches_are_well_formed,
         patches_lie_inside_the_slide,
         patches_are_distinct,

@@ -59,7 +59,7 @@ def fetch(repository: str, revision: str) -> tuple[Path, Path]:
         config = Path(hub.hf_hub_download(repository, "config.json", revision=revision))
         try:
             return Path(hub.hf_hub_download(repository, FOLDER_WEIGHTS[0], revision=revision)), config
-        except errors.RemoteEntryNotFoundError:
+        except errors.EntryNotFoundError:  # older models have only the pickled form, read as tensors alone
             return Path(hub.hf_hub_download(repository, FOLDER_WEIGHTS[1], revision=revision)), config
     except (OSError, errors.EntryNotFoundError) as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__

@@ -104,8 +104,9 @@ def link_array(source: Path, target: Path) -> None:
 
 def map_array(path: Path, dtype: np.dtype[Any], shape: tuple[int, ...]) -> NDArray[Any]:
     """Map an array read-only after checking dtype, shape and size."""
+    empty = 0 in shape  # nothing to map
     try:
-        mapped = np.load(path, mmap_mode="r", allow_pickle=False)
+        mapped = np.load(path, mmap_mode=None if empty else "r", allow_pickle=False)
         size = path.stat().st_size
     except FileNotFoundError:
         raise damaged(path, "missing") from None
@@ -113,7 +114,7 @@ def map_array(path: Path, dtype: np.dtype[Any], shape: tuple[int, ...]) -> NDArr
         raise damaged(path, f"not a whole .npy array ({error})") from error
     if mapped.dtype != dtype or mapped.shape != shape:
         raise damaged(path, f"holds {mapped.dtype} {mapped.shape}, the header says {dtype} {shape}")
-    if size != mapped.offset + mapped.nbytes:
+    if not empty and size != mapped.offset + mapped.nbytes:
         raise damaged(path, f"{size} bytes, {mapped.offset + mapped.nbytes} expected")
     return np.asarray(mapped)
 

@@ -31,8 +31,8 @@ Found = tuple[Int64, Float64]
 def find(store: SlideStore, queries: Sequence[Words], slots: Int64 | None, k: int, direction: Direction) -> list[Found]:
     """Return for each query the slots that can be among its k nearest, ties at the cut included, and their distances.
 
-    queries: uint64 (rows, words) each. slots: ascending, None for all. Queries are shared between threads; a single
-    query runs in the caller's.
+    queries: uint64 (rows, words) each. slots: ascending, None for all. Queries are shared between
+    threads, as many as NUMBA_NUM_THREADS says or the process may run at once; a single query runs in the caller's.
     """
     parts = [(base, segment, chosen) for base, segment, chosen in runs(store, slots) if len(chosen)]
     singles = all(len(query) == 1 for query in queries) and all(segment.single for _, segment, _ in parts)
@@ -43,10 +43,13 @@ def find(store: SlideStore, queries: Sequence[Words], slots: Int64 | None, k: in
             return [found for at in cuts for found in _near_singles(parts, np.concatenate(share[at : at + BATCH]), k)]
         return [_near_sets(parts, query, k, DIRECTIONS.index(direction)) for query in share]
 
-    shares = _shares(queries, sum(segment.nbytes for _, segment, _ in parts))
-    if len(shares) == 1:
+    work = sum(len(query) for query in queries) * store.nbytes
+    threads = min(config.NUMBA_NUM_THREADS, len(queries), work // SHARED_BYTES)
+    if threads <= 1:
         return answer(queries)
-    with ThreadPoolExecutor(len(shares)) as pool:
+    cuts = np.linspace(0, len(queries), threads + 1).astype(int).tolist()
+    shares = [queries[first:last] for first, last in pairwise(cuts)]
+    with ThreadPoolExecutor(threads) as pool:
         return [found for share in pool.map(answer, shares) for found in share]
 
 
@@ -55,12 +58,12 @@ def _near_singles(parts: Sequence[tuple[int, Segment, Int64]], queries: Words, k
     collected: list[list[Found]] = [[] for _ in queries]
     for base, segment, chosen in parts:
         words = segment.fields["words"]
-        size = int((chosen[:, 1] - chosen[:, 0]).sum())
+        size = _visited(chosen)
         found, quarters = np.empty((len(queries), size), np.int64), np.empty((len(queries), size), np.int32)
         tile = min(max(1, TILE_BYTES // (8 * words.shape[1])), TILE_ROWS)
         counts = find_singles(words, chosen, tile, queries, heaps, found, quarters)
         for at, count in enumerate(counts.tolist()):
-            collected[at].append((found[at, :count] + base, quarters[at, :count] / 4))
+            collected[at].append((found[at, :count] + base, quarters[at, :count] * 0.25))
     return [_joined(found) for found in collected]
 
 
@@ -68,23 +71,20 @@ def _near_sets(parts: Sequence[tuple[int, Segment, Int64]], query: Words, k: int
     heap = np.full(k, FARTHEST, np.int32)
     collected = []
     for base, segment, chosen in parts:
-        size = int((chosen[:, 1] - chosen[:, 0]).sum())
+        size = _visited(chosen)
         found, quarters = np.empty(size, np.int64), np.empty(size, np.int32)
         words = segment.fields["words"]
         count = find_sets(words, segment.starts, chosen, query, direction, heap, found, quarters)
-        collected.append((found[:count] + base, quarters[:count] / 4))
+        collected.append((found[:count] + base, quarters[:count] * 0.25))
     return _joined(collected)
+
+
+def _visited(chosen: Int64) -> int:
+    """Count the slides in runs."""
+    return int(chosen[0, 1] - chosen[0, 0] if len(chosen) == 1 else (chosen[:, 1] - chosen[:, 0]).sum())
 
 
 def _joined(parts: Sequence[Found]) -> Found:
     if len(parts) == 1:
         return parts[0]
     return np.concatenate([slots for slots, _ in parts]), np.concatenate([distances for _, distances in parts])
-
-
-def _shares(queries: Sequence[Words], nbytes: int) -> list[Sequence[Words]]:
-    """Split the queries between threads, as many as NUMBA_NUM_THREADS says or the process may run at once."""
-    work = sum(len(query) for query in queries) * nbytes
-    count = max(1, min(config.NUMBA_NUM_THREADS, len(queries), work // SHARED_BYTES))
-    cuts = np.linspace(0, len(queries), count + 1).astype(int).tolist()
-    return [queries[first:last] for first, last in pairwise(cuts)]

@@ -5,7 +5,7 @@ enough work. Compiled code is cached on disk beside the module, or in the user's
 
 Every kernel walks its slides in order with a max-heap of the k smallest distances so far, in units of a quarter bit so
 that the mean of two medians stays a whole number. A slide is *found* when its distance is not above the top of the
-heap at that moment: all slides of the final answer are found, with every tie at the cut, and few others.
+heap at that moment; in the end the found slides above the top are dropped, so that the k nearest and their ties remain.
 """
 
 # Argument types are found by the compiler; each kernel states its arrays in its docstring.
@@ -113,6 +113,17 @@ def _find(distances, first, heap, found, quarters, count):
 
 
 @njit(cache=True, nogil=True)
+def _trim(found, quarters, count, top):
+    """Drop what was found before the top of the heap came down to `top`; return the new count."""
+    kept = 0
+    for at in range(count):
+        if quarters[at] <= top:
+            found[kept], quarters[kept] = found[at], quarters[at]
+            kept += 1
+    return kept
+
+
+@njit(cache=True, nogil=True)
 def find_singles(stored, runs, tile, queries, heaps, found, quarters):
     """Find the slides near each single query among slides of one row; return how many were found, int64 (q,).
 
@@ -137,6 +148,8 @@ def find_singles(stored, runs, tile, queries, heaps, found, quarters):
                     distances = out[member, : rows.shape[0]]
                     counts[at] = _find(distances, first, heaps[at], found[at], quarters[at], counts[at])
                 query += group
+    for at in range(size):
+        counts[at] = _trim(found[at], quarters[at], counts[at], heaps[at, 0])
     return counts
 
 
@@ -193,4 +206,4 @@ def find_sets(stored, starts, runs, query, direction, heap, found, quarters):
                 count += 1
                 if quarter < top:
                     _lower_top(heap, quarter)
-    return count
+    return _trim(found, quarters, count, heap[0])

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,7 @@ DEAD_SHARE = 0.25
 """Share of dead slots beyond which a removal compacts at once."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Segment:
     """A run of slots. starts: int64 (n + 1,), slot i holds rows starts[i]:starts[i + 1] of every field.
 
@@ -42,12 +43,12 @@ class Segment:
     def __len__(self) -> int:
         return len(self.starts) - 1
 
-    @property
+    @cached_property
     def single(self) -> bool:
         """Whether every slide has exactly one row (none has zero)."""
         return int(self.starts[-1]) == len(self)
 
-    @property
+    @cached_property
     def nbytes(self) -> int:
         """Bytes of the fields."""
         return sum(array.nbytes for array in self.fields.values())

@@ -80,25 +80,32 @@ class StoredIndex(ABC):
 
     def search(self, code: Code, k: int, among: Mask | None = None) -> list[Hit]:
         """Return at most k hits, nearest first, equal distances by slide id."""
-        return self.search_many([code], k, among)[0]
+        return self._search([code], k, among)[0]
 
     def search_many(self, codes: Sequence[Code], k: int, among: Mask | None = None) -> list[list[Hit]]:
         """Return `search(code, k, among)` of every code, in order."""
-        if k < 1:
-            raise ValueError(f"k: at least 1, not {k}")
         places: dict[str, list[int]] = {}
         for place, code in enumerate(codes):
-            self._check(code, self.store_.columns or code.rows.shape[1])
             places.setdefault(code.space, []).append(place)
         hits: list[list[Hit]] = [[] for _ in codes]
-        for space, together in places.items():
-            slots = self.store_.candidates(space, among)
-            size = len(self.store_.slot_ids) if slots is None else len(slots)
-            if size:
-                near = self._near([codes[place] for place in together], slots, min(k, size))
-                for place, (found, distances) in zip(together, near, strict=True):
-                    hits[place] = nearest(distances, found, self.store_.slot_ids, k)
+        for together in places.values():
+            found = self._search([codes[place] for place in together], k, among)
+            for place, answer in zip(together, found, strict=True):
+                hits[place] = answer
         return hits
+
+    def _search(self, codes: Sequence[Code], k: int, among: Mask | None) -> list[list[Hit]]:
+        """Search with codes of one space."""
+        if k < 1:
+            raise ValueError(f"k: at least 1, not {k}")
+        for code in codes:
+            self._check(code, self.store_.columns or code.rows.shape[1])
+        slots, ids = self.store_.candidates(codes[0].space, among), self.store_.slot_ids
+        size = len(ids) if slots is None else len(slots)
+        if not size:
+            return [[] for _ in codes]
+        near = self._near(codes, slots, min(k, size))
+        return [nearest(distances, found, ids, k) for found, distances in near]
 
     def save(self, folder: Path) -> None:
         """Write the index into the existing empty `folder`; removed slides are not written."""

@@ -113,7 +113,7 @@ def test_a_crashing_component_is_one_line(tiny_archive, slideseek, tiny_slides, 
 
     monkeypatch.setattr(ColourTexture, "featurize", crash)
     done = slideseek("build", "-a", tiny_archive)
-    assert done.code == 3 and "featurize crashed (ZeroDivisionError: oh no)" in done.err
+    assert done.code == 3 and "featurizing crashed (ZeroDivisionError: oh no)" in done.err
     assert "Traceback" not in done.err
 
 

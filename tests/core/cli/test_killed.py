@@ -14,8 +14,8 @@ KILLS = 20
 def codes(archive):
     with sqlite3.connect(archive / "catalog.sqlite") as db:
         rows = db.execute(
-            "SELECT s.slide_id, s.settings, p.key, p.meta, p.data, p.sha256 FROM stages s JOIN payloads p ON p.key = s.key"
-            " WHERE s.stage = 'encode' AND s.status = 'done' ORDER BY 1, 2"
+            "SELECT s.slide_id, s.settings, p.key, p.meta, p.data, p.sha256 FROM stages s"
+            " JOIN payloads p ON p.key = s.key WHERE s.stage = 'encode' AND s.status = 'done' ORDER BY 1, 2"
         ).fetchall()
     db.close()
     return rows

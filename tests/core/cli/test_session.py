@@ -31,7 +31,8 @@ def test_same_texture_is_nearest_and_wins_the_vote(tiny_archive, slideseek):
 
 def test_vertical_and_filters_are_masks(tiny_archive, slideseek):
     def ids(*more):
-        return {h["slide_id"] for h in slideseek("search", "s0", "-a", tiny_archive, "--json", "-k", "99", *more).json["hits"]}
+        done = slideseek("search", "s0", "-a", tiny_archive, "--json", "-k", "99", *more)
+        return {hit["slide_id"] for hit in done.json["hits"]}
 
     assert ids("--vertical") == {"s1", "s2", "s3"}
     assert ids("--where", "site=lung") == {"s4", "s5", "s6", "s7"}

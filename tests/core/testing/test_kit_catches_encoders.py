@@ -326,9 +326,16 @@ class ObjectArray(Pickles):
         self.mean_ = np.load(folder / "mean.npy", allow_pickle=True).astype(np.float64)
 
 
+@dataclass
+class NewFingerprint(MeanSign):
+    def fingerprint(self) -> str:
+        return f"made at {id(self)}"
+
+
 CORRECT = (MeanSign, Barcodes, Centred)
 
 BROKEN = (
+    (NewFingerprint, "fingerprint_is_stable"),
     (NoEncode, "encodes_as_the_interface_says"),
     (NotADataclass, "options_are_fields"),
     (LearntStateAmongOptions, "options_are_fields"),

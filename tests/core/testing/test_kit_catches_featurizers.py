@@ -124,7 +124,14 @@ class SeesNothing(ColourMoments):
         return np.ones((len(images), 6), dtype=np.float32)
 
 
+@dataclass
+class NewFingerprint(ColourMoments):
+    def fingerprint(self) -> str:
+        return f"made at {id(self)}"
+
+
 BROKEN = (
+    (NewFingerprint, "fingerprint_is_stable"),
     (NoWidth, "featurizes_as_the_interface_says"),
     (NotADataclass, "options_are_fields"),
     (RandomSeedOption, "options_round_trip"),

@@ -381,9 +381,16 @@ class ObjectsInAnArchive(Nearest):
         Nearest.save(self, folder)
 
 
+@dataclass
+class NewFingerprint(Nearest):
+    def fingerprint(self) -> str:
+        return f"made at {id(self)}"
+
+
 CORRECT = (Nearest, OnlyBits)
 
 BROKEN = (
+    (NewFingerprint, "fingerprint_is_stable"),
     (NoSearch, "searches_as_the_interface_says"),
     (NotADataclass, "options_are_fields"),
     (CodesInTheOptions, "options_are_fields"),

@@ -171,7 +171,14 @@ class LooksBehindTheInterface(Stained):
         return Stained.select(self, slide)
 
 
+@dataclass
+class NewFingerprint(Stained):
+    def fingerprint(self) -> str:
+        return f"made at {id(self)}"
+
+
 BROKEN = (
+    (NewFingerprint, "fingerprint_is_stable"),
     (NoSelect, "selects_as_the_interface_says"),
     (NotADataclass, "options_are_fields"),
     (HiddenOption, "options_are_fields"),

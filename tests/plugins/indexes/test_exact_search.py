@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+
+from slideseek.types import Code, CodeSpec
 from slideseek_plugins.indexes import hamming
 from slideseek_plugins.indexes.cosine import Cosine
 from slideseek_plugins.indexes.hamming import Hamming
-
-from slideseek.types import Code, CodeSpec
+from slideseek_plugins.indexes.sparse import Sparse
 
 CASES = 10_000
 QUERIES_AN_ARCHIVE = 20
@@ -22,10 +23,12 @@ def index_and_spec(name: str, rng: np.random.Generator) -> tuple[Any, CodeSpec]:
     width, many = int(rng.choice([1, 7, 64, 70])), bool(rng.integers(2))
     if name.startswith("hamming"):
         return Hamming(direction=direction), CodeSpec("bits", width, many)  # type: ignore[arg-type]
+    if name == "sparse":
+        return Sparse(), CodeSpec("sparse", min(width, 9))
     return Cosine(direction=direction), CodeSpec("float", min(width, 9), many)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("name", ["hamming-numpy", "hamming-compiled", "cosine"])
+@pytest.mark.parametrize("name", ["hamming-numpy", "hamming-compiled", "cosine", "sparse"])
 def test_random_searches_equal_the_definition(
     name: str, oracle: Any, random_code: Callable[..., Code], monkeypatch: pytest.MonkeyPatch
 ) -> None:

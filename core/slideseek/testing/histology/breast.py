@@ -9,7 +9,7 @@ from slideseek.testing.histology.cells import Blob, scatter
 from slideseek.testing.histology.connective import Fibres, fat, stroma, vessels, weave
 from slideseek.testing.histology.epithelium import borders, cytoplasm
 from slideseek.testing.histology.fields import ramp, sample
-from slideseek.testing.histology.tubes import pick_places, tubes
+from slideseek.testing.histology.tubes import pick_places, tubes, uniform
 from slideseek.types import Float32
 
 DUCT_CELL = Blob(6.6, 5.0, spread=0.10, stain=1.35)
@@ -103,8 +103,11 @@ def _breast(rng: np.random.Generator, side: int) -> tuple[Canvas, Fibres, Float3
 def _ducts(canvas: Canvas, dense: Float32, count: int) -> None:
     """Put a few benign ducts into the fibrous part: two rows of small regular nuclei around a lumen."""
     centres = pick_places(canvas, (dense > 0.9) & (canvas.depth > 90), count)
-    shape = canvas.rng.uniform([[34], [0], [0]], [[60], [70], [np.pi]], (3, len(centres))).astype(np.float32)
-    ducts = tubes(canvas, centres, *shape, bend=14, rugged=2.0)
+    n = len(centres)
+    if not n:
+        return
+    radius, half_length = uniform(canvas, 34, 60, n), uniform(canvas, 0, 70, n)
+    ducts = tubes(canvas, centres, radius, half_length, uniform(canvas, 0, np.pi, n), bend=14, rugged=2.0)
     cytoplasm(canvas, canvas.inside(ducts.depth), 0.48, 0.24)
     canvas.fade(canvas.inside(ducts.depth - 26), 0.93)
     tangent = ducts.inward + np.float32(np.pi / 2)

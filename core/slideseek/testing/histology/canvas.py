@@ -22,6 +22,7 @@ class Canvas:
     depth: (small, small), distance in pixels to the edge of the tissue, negative outside; cells of STEP pixels.
     haematoxylin, eosin: (side, side), without the nuclei until `finish` adds them.
     nuclei, cover: (side, side), haematoxylin of the nuclei and the share of a pixel they fill.
+    grain: (side, side), fine noise of about unit variance that every tissue shares.
     """
 
     rng: np.random.Generator
@@ -31,13 +32,15 @@ class Canvas:
     eosin: Float32
     nuclei: Float32
     cover: Float32
+    grain: Float32
     stamper: Stamper = field(repr=False)
 
     @classmethod
     def with_tissue(cls, rng: np.random.Generator, side: int, depth: Float32) -> Canvas:
         """Start with an unstained piece of tissue."""
         haematoxylin, eosin, nuclei, cover = np.zeros((4, side, side), dtype=np.float32)
-        return cls(rng, side, depth, haematoxylin, eosin, nuclei, cover, Stamper(rng, side))
+        grain = smooth_noise(rng, side, 2.6)
+        return cls(rng, side, depth, haematoxylin, eosin, nuclei, cover, grain, Stamper(rng, side))
 
     @property
     def small(self) -> int:

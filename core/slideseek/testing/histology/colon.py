@@ -9,7 +9,7 @@ from slideseek.testing.histology.cells import Blob, scatter
 from slideseek.testing.histology.connective import PLASMA_CELL, stroma, vessels, weave
 from slideseek.testing.histology.epithelium import borders, cytoplasm
 from slideseek.testing.histology.fields import ramp, sample
-from slideseek.testing.histology.tubes import Tubes, tubes, uphill
+from slideseek.testing.histology.tubes import Tubes, tubes, uniform, uphill
 from slideseek.types import Float32
 
 GOBLET = Blob(12.5, 9.0, spread=0.14, rough=0.06, stain=0.9, rim=0.0, chromatin=0.05)
@@ -95,7 +95,7 @@ def adenocarcinoma(rng: np.random.Generator, side: int) -> Canvas:
     n = len(centres)
     radius = np.clip(size * np.exp(rng.normal(0, 0.30, n)), 30, 170).astype(np.float32)
     lengths = (radius * rng.gamma(1.1, 0.55, n)).astype(np.float32)
-    glands = tubes(canvas, centres, radius, lengths, rng.uniform(0, np.pi, n).astype(np.float32), bend=26, rugged=3.5)
+    glands = tubes(canvas, centres, radius, lengths, uniform(canvas, 0, np.pi, n), bend=26, rugged=3.5)
     depth = np.minimum(glands.depth, canvas.depth - 3)
     cytoplasm(canvas, canvas.inside(depth), rng.uniform(0.46, 0.62), rng.uniform(0.30, 0.42))
 

@@ -10,7 +10,7 @@ from scipy.spatial import cKDTree
 from slideseek.testing.histology.canvas import STEP, Canvas
 from slideseek.testing.histology.cells import Blob, scatter
 from slideseek.testing.histology.fields import enlarge, grid, look_up, ramp, smooth_noise
-from slideseek.testing.histology.tubes import pick_places, tubes, uphill
+from slideseek.testing.histology.tubes import pick_places, tubes, uniform, uphill
 from slideseek.types import Float32, Mask
 
 FIBROBLAST = Blob(11.0, 2.3, spread=0.25, rough=0.10, stain=1.25, rim=0.05)
@@ -37,9 +37,8 @@ def weave(canvas: Canvas, wave: float, thickness: float) -> Fibres:
     rng, half = canvas.rng, canvas.side // 2
     turn = rng.uniform(0, np.pi)
     cos, sin = np.float32(np.cos(turn)), np.float32(np.sin(turn))
-    x, y = (
-        line + np.float32(wave) * (canvas.noise(360) + 0.22 * canvas.noise(90)) for line in grid(canvas.small, STEP)
-    )
+    bends = (np.float32(wave) * (canvas.noise(360) + np.float32(0.22) * canvas.noise(90)) for _ in range(2))
+    x, y = (line + bend for line, bend in zip(grid(canvas.small, STEP), bends))
     along, across = x * cos + y * sin, y * cos - x * sin
     stripes = smooth_noise(rng, 1024, 90, 2.4 * thickness)
     stripes += np.float32(0.80) * smooth_noise(rng, 1024, 55, thickness)
@@ -57,7 +56,7 @@ def stroma(canvas: Canvas, where: Float32, fibres: Fibres, eosin: float, cells: 
     # Clefts: thin gaps between bundles, more of them where the tissue is loose.
     weight *= 1 - np.float32(0.9) * ramp(np.float32(0.5) * loose - fibres.texture, 1.3, 1.9)
     pink = np.float32(eosin) * (1 + np.float32(0.30) * fibres.texture - np.float32(0.14) * loose)
-    pink += np.float32(0.05 * eosin) * canvas.rng.standard_normal(pink.shape, dtype=np.float32)
+    pink += np.float32(0.05 * eosin) * canvas.grain
     np.clip(pink, 0.05, None, out=pink)
     pink *= weight
     canvas.eosin += pink
@@ -71,9 +70,8 @@ def stroma(canvas: Canvas, where: Float32, fibres: Fibres, eosin: float, cells: 
 def vessels(canvas: Canvas, where: Mask, count: int) -> None:
     """Cut small vessels with red cells into the coarse mask `where`."""
     centres = pick_places(canvas, where, count)
-    n = len(centres)
-    shape = canvas.rng.uniform([[7], [0], [0]], [[15], [26], [np.pi]], (3, n)).astype(np.float32)
-    lumen = tubes(canvas, centres, *shape, bend=7, rugged=1.0)
+    radius, half_length = uniform(canvas, 7, 15, len(centres)), uniform(canvas, 0, 26, len(centres))
+    lumen = tubes(canvas, centres, radius, half_length, uniform(canvas, 0, np.pi, len(centres)), bend=7, rugged=1.0)
     canvas.clear(np.float32(0.96) * canvas.inside(lumen.depth))
     red_cells = scatter(canvas.rng, np.float32(0.75) * (lumen.depth > 3), STEP, 10.5)
     canvas.eosin += canvas.stamp(RED_CELL, red_cells)

@@ -6,15 +6,14 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from slideseek.testing.histology.canvas import STEP, Canvas
-from slideseek.testing.histology.fields import grid, smooth_noise
+from slideseek.testing.histology.fields import grid
 from slideseek.types import Float32, Mask
 
 
 def cytoplasm(canvas: Canvas, where: Float32, eosin: float, haematoxylin: float) -> None:
     """Replace what lies in the full-resolution mask `where` (0..1) by granular cytoplasm of two concentrations."""
     canvas.clear(where)
-    texture = smooth_noise(canvas.rng, canvas.side, 2.6)
-    texture += canvas.full(canvas.noise(55))
+    texture = canvas.grain + canvas.full(canvas.noise(55))
     texture *= where
     canvas.eosin += np.float32(eosin) * (where + np.float32(0.12) * texture)
     canvas.haematoxylin += np.float32(haematoxylin) * (where + np.float32(0.18) * texture)

@@ -35,10 +35,9 @@ def write_slide(path: Path | str, rgb: UInt8, mpp: float = 0.5) -> None:
             for number, level in enumerate(levels):
                 file.write(
                     level,
-                    photometric="ycbcr",
+                    photometric="rgb",
                     compression="jpeg",
                     compressionargs={"level": QUALITY},
-                    subsampling=(2, 2),
                     tile=(TILE, TILE),
                     resolution=(1e4 / (mpp * SHRINK**number),) * 2,
                     resolutionunit="CENTIMETER",

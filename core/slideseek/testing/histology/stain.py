@@ -32,7 +32,7 @@ class Stain:
             return r, g, b
 
         haematoxylin, eosin = vector(HAEMATOXYLIN, 0.05), vector(EOSIN, 0.10)
-        h, e = np.exp(center.normal(0, 0.10, 2) + patient.normal(0, 0.07, 2)).tolist()
+        h, e = np.exp(center.normal(0, 0.13, 2) + patient.normal(0, 0.07, 2)).tolist()
         r, g, b = (np.array([246.5, 245.5, 247.5]) + center.normal(0, 1.0, 3)).tolist()
         return cls(haematoxylin, eosin, (h, e), (min(r, 250.0), min(g, 250.0), min(b, 250.0)))
 

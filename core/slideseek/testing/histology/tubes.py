@@ -37,7 +37,9 @@ def tubes(
     bend: amplitude of the deformation of the whole. rugged: height of the bumps of the surface.
     """
     small = canvas.small
-    x, y = (line + np.float32(bend) * (canvas.noise(150) + 0.3 * canvas.noise(48)) for line in grid(small, STEP))
+    x, y = (
+        line + np.float32(bend) * (canvas.noise(150) + np.float32(0.3) * canvas.noise(48)) for line in grid(small, STEP)
+    )
     depth = np.full((small, small), -1e3, dtype=np.float32)
     width, trait = np.ones((small, small), dtype=np.float32), np.zeros((small, small), dtype=np.float32)
     traits = canvas.rng.random(len(centres), dtype=np.float32)
@@ -66,3 +68,8 @@ def pick_places(canvas: Canvas, where: Mask, count: int) -> Float32:
     rows, columns = np.nonzero(where)
     pick = canvas.rng.choice(len(rows), min(count, len(rows)), replace=False) if len(rows) else np.empty(0, np.int64)
     return np.stack([columns[pick], rows[pick]], axis=1).astype(np.float32) * STEP
+
+
+def uniform(canvas: Canvas, low: float, high: float, n: int) -> Float32:
+    """Draw n numbers between two bounds."""
+    return canvas.rng.uniform(low, high, n).astype(np.float32)

@@ -9,11 +9,11 @@ from slideseek.archive.archive import Archive
 from slideseek.archive.catalog import IndexRow
 from slideseek.archive.files import replacing_folder
 from slideseek.archive.payloads import unpack_code
+from slideseek.building.ledger import Ledger
 from slideseek.engine import Engine
 from slideseek.errors import DamagedError
 from slideseek.interfaces import Index
 from slideseek.keys import digest
-from slideseek.ledger import Ledger
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,1 @@
+"""Engines over an archive: what is done, what is missing, and doing it."""

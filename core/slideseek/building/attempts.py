@@ -1,0 +1,63 @@
+"""One stage of one slide: its result, or the cause of its failure, kept in one commit."""
+
+from __future__ import annotations
+
+from slideseek.archive.catalog import Payload, Stage, StageRecord
+from slideseek.archive.slide_table import SlideRow
+from slideseek.building.ledger import Ledger
+from slideseek.building.prefetch import Facts
+from slideseek.building.reporting import BuildSummary, SlideReport
+from slideseek.engine import Engine
+from slideseek.errors import SlideseekError
+
+NO_TISSUE = ("no tissue found", "look at the slide; if it shows tissue, choose another 'tissue' option")
+
+
+class Attempts:
+    """Keep what came of a stage and return how the slide fared."""
+
+    def __init__(self, ledger: Ledger, summary: BuildSummary) -> None:
+        self._ledger = ledger
+        self._summary = summary
+
+    def keep(
+        self,
+        engine: Engine,
+        stage: Stage,
+        slide: SlideRow,
+        payload: Payload,
+        seconds: float,
+        facts: Facts | None = None,
+    ) -> SlideReport:
+        """Keep a result; a selection without patches is kept as such, with what to do about it."""
+        items = int(payload.meta["rows"] if payload.kind == "code" else payload.meta["n"])
+        cause, fix = NO_TISSUE if items == 0 else ("", "")
+        self._summary.stage_seconds.setdefault(stage, []).append(seconds)
+        root = self._ledger.archive.root
+        record = StageRecord(
+            slide.id,
+            stage,
+            self._ledger.settings(engine, stage),
+            payload.key,
+            "empty" if cause else "done",
+            cause,
+            fix,
+            notes=facts.notes if facts else (),
+            seconds=seconds,
+            items=items,
+            bytes=(root / payload.file).stat().st_size if payload.file else len(payload.data or b""),
+            unreadable=facts.unreadable if facts else 0,
+            filled=facts.filled if facts else 0,
+        )
+        self._ledger.keep(record, payload)
+        return SlideReport(slide.id, "failed" if cause else "ok", cause, fix, record.notes)
+
+    def fail(
+        self, engine: Engine, stage: Stage, slide: SlideRow, error: SlideseekError, seconds: float = 0.0
+    ) -> SlideReport:
+        """Keep the cause of a failure and what to do about it."""
+        settings, key = self._ledger.settings(engine, stage), self._ledger.key(engine, stage, slide)
+        self._ledger.keep(
+            StageRecord(slide.id, stage, settings, key, "failed", error.cause, error.fix, seconds=seconds)
+        )
+        return SlideReport(slide.id, "failed", error.cause, error.fix)

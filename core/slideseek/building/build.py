@@ -1,0 +1,163 @@
+"""Build an archive: do what is missing, slide by slide, and tell the truth about each.
+
+Every result is kept under a key of its content and settings and is committed before it is reported, so a run
+that is killed goes on where it stopped, and engines that share a stage share its results.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from slideseek import __version__
+from slideseek.archive.archive import Archive
+from slideseek.archive.bags import ArchiveBags
+from slideseek.archive.models import load_model, save_model
+from slideseek.archive.payloads import pack_code
+from slideseek.archive.slide_table import SlideRow
+from slideseek.building.attempts import Attempts
+from slideseek.building.features import FeaturePhase
+from slideseek.building.index_store import save_index
+from slideseek.building.ledger import Ledger
+from slideseek.building.prefetch import as_slide_error
+from slideseek.building.reporting import BuildSummary, Reporter, SlideReport
+from slideseek.engine import Engine
+from slideseek.errors import SlideseekError
+from slideseek.keys import digest
+
+
+@dataclass(frozen=True, slots=True)
+class BuildOptions:
+    """How to build; none of it changes a result.
+
+    refit: fit trainable encoders again. workers: slides read ahead, 0 for none. patience: seconds without progress
+    after which a slide that is being read is given up.
+    """
+
+    refit: bool = False
+    workers: int = 1
+    patience: float = 600.0
+
+
+class Builder:
+    """Run the stages of several engines over an archive."""
+
+    def __init__(
+        self, archive: Archive, engines: Sequence[Engine], reporter: Reporter, options: BuildOptions | None = None
+    ) -> None:
+        self.archive = archive
+        self.catalog = archive.catalog
+        self.engines = engines
+        self.reporter = reporter
+        self.options = options or BuildOptions()
+        self.summary = BuildSummary()
+        self.ledger = Ledger(archive, reporter.note)
+        self._attempts = Attempts(self.ledger, self.summary)
+        self._pixels = FeaturePhase(
+            archive, engines, self.ledger, self._attempts, self.options.workers, self.options.patience
+        )
+
+    def run(self) -> BuildSummary:
+        """Select and featurize every slide, then fit, encode and index for each engine."""
+        with self.archive.writing():
+            config = json.dumps({engine.name: engine.settings for engine in self.engines}, sort_keys=True)
+            versions = {"slideseek": __version__, "python": platform.python_version()}
+            run = self.catalog.start_run("build", config, versions)
+            outcome = "interrupted"
+            try:
+                self._features()
+                for engine in self.engines:
+                    self._fit(engine)
+                    self._encode(engine)
+                    with self.summary.timed("index"):
+                        self.summary.indexed[engine.name] = save_index(self.archive, engine, self.ledger).slides
+                outcome = "failed slides" if self.summary.failures else "done"
+            except SlideseekError:
+                outcome = "error"
+                raise
+            finally:
+                self.catalog.finish_run(run, outcome, self.summary.counts)
+        return self.summary
+
+    def _features(self) -> None:
+        slides = list(self.catalog.slides)
+        self.reporter.phase("features", len(slides))
+        with self.summary.timed("features"):
+            for report in self._pixels.run(slides, self.reporter.begin):
+                self.summary.counts[report.outcome] += 1
+                self._tell(report)
+
+    def _fit(self, engine: Engine) -> None:
+        encoder = engine.trainable
+        if encoder is None:
+            return
+        ready = self.ledger.ready(engine)
+        model = self.catalog.model(engine.encoder_settings)
+        if model is not None and not self.options.refit:
+            load_model(self.archive.root, encoder, model)
+            if model.slides != len(ready):
+                self.reporter.note(
+                    f"engine {engine.name!r}: its model was fitted on {model.slides} slides and the archive has"
+                    f" {len(ready)}; pass --refit to learn from all"
+                )
+            return
+        if not ready:
+            raise SlideseekError(
+                f"engine {engine.name!r}: no slide with features to fit {engine.config.encoder.use!r} on",
+                "add slides, or mend the failed ones",
+            )
+        self.reporter.note(f"engine {engine.name!r}: fitting {engine.config.encoder.use!r} on {len(ready)} slides")
+        with self.summary.timed("fit"):
+            started = time.perf_counter()
+            for slide, key in ready:
+                self._heal(slide, key)
+            records = [slide.record for slide, _ in ready]
+            groups = [record.patient or record.id for record in records]
+            labels = [record.label for record in records]
+            encoder.fit(ArchiveBags(self.archive, [(s.record, key) for s, key in ready]), labels, groups)
+            learnt_from = [[key, s.record.site, s.record.label, group] for (s, key), group in zip(ready, groups)]
+            key = digest([engine.encoder_settings, learnt_from])
+            seconds = time.perf_counter() - started
+            row = save_model(self.archive.root, encoder, engine.encoder_settings, key, len(ready), seconds)
+            with self.catalog.transaction():
+                self.catalog.put_model(row)
+
+    def _encode(self, engine: Engine) -> None:
+        ready = self.ledger.ready(engine)
+        todo = [(slide, key) for slide, key in ready if not self.ledger.done(engine, "encode", slide)]
+        if not todo:
+            return
+        self.reporter.phase(f"codes of {engine.name}", len(todo))
+        with self.summary.timed("encode"):
+            for slide, feature_key in todo:
+                self.reporter.begin(slide.id)
+                self._tell(self._encode_one(engine, slide, feature_key))
+
+    def _encode_one(self, engine: Engine, slide: SlideRow, feature_key: str) -> SlideReport:
+        started = time.perf_counter()
+        key = self.ledger.key(engine, "encode", slide)
+        try:
+            payload = self.ledger.sound(key)
+            if payload is None:
+                self._heal(slide, feature_key)
+                code = engine.encode(self.archive.bag(feature_key, slide.record))
+                payload = pack_code(key, code, engine.spec)
+        except Exception as error:
+            failure = as_slide_error("encoding", error)
+            return self._attempts.fail(engine, "encode", slide, failure, time.perf_counter() - started)
+        return self._attempts.keep(engine, "encode", slide, payload, time.perf_counter() - started)
+
+    def _heal(self, slide: SlideRow, key: str) -> None:
+        """Compute features again whose file is missing or damaged, before something is learnt or made from them."""
+        if self.ledger.sound(key) is None:
+            with self.catalog.transaction():
+                self.catalog.drop_payload(key)
+            list(self._pixels.run([slide], self.reporter.begin))
+
+    def _tell(self, report: SlideReport) -> None:
+        if report.outcome == "failed":
+            self.summary.failures[report.slide_id] = report
+        self.reporter.slide(report)

@@ -1,0 +1,168 @@
+"""The phase that needs pixels: select and featurize every slide, reading ahead while features are computed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from slideseek.archive.archive import Archive
+from slideseek.archive.payloads import pack_patches, store_features, unpack_patches
+from slideseek.archive.slide_table import SlideRow
+from slideseek.building.attempts import Attempts
+from slideseek.building.ledger import Ledger
+from slideseek.building.prefetch import (
+    Ahead,
+    AllRead,
+    Facts,
+    Failed,
+    Images,
+    Message,
+    Selected,
+    SelectTask,
+    SlideTask,
+    as_slide_error,
+    read_slide,
+)
+from slideseek.building.reporting import SlideReport
+from slideseek.engine import Engine
+from slideseek.errors import SlideError, SlideseekError
+from slideseek.types import Bag, Float32, Int64, Patches, UInt8
+
+RANK = ("failed", "ok", "skipped")
+"""Of several engines' reports on one slide the first kind in this order is told."""
+
+
+class FeaturePhase:
+    """Bring the features of slides up to date for every engine. Only the calling thread touches the catalogue."""
+
+    def __init__(
+        self,
+        archive: Archive,
+        engines: Sequence[Engine],
+        ledger: Ledger,
+        attempts: Attempts,
+        workers: int,
+        patience: float,
+    ) -> None:
+        self._archive = archive
+        self._engines = engines
+        self._ledger = ledger
+        self._attempts = attempts
+        self._ahead: Ahead[Message] = Ahead(workers, patience)
+
+    def run(self, slides: Sequence[SlideRow], begin: Callable[[str], None]) -> Iterator[SlideReport]:
+        """Yield a report a slide, in order, after its commit."""
+        plans: list[_Plan] = []
+
+        def sources() -> Iterator[Callable[[], Iterator[Message]]]:
+            for slide in slides:
+                plan = self._plan(slide)
+                plans.append(plan)
+                yield partial(read_slide, plan.task) if plan.task.selections else partial(iter, ())
+
+        for number, messages in enumerate(self._ahead.run(sources())):
+            plan = plans[number]
+            begin(plan.slide.id)
+            self._consume(plan, messages)
+            yield min(plan.reports, key=lambda report: RANK.index(report.outcome))
+
+    def _plan(self, slide: SlideRow) -> _Plan:
+        """Find out what a slide still needs; engines that share a stage share its task."""
+        reports: list[SlideReport] = []
+        todo: dict[str, dict[str, Engine]] = {}
+        for engine in self._engines:
+            key = self._ledger.key(engine, "featurize", slide)
+            if self._ledger.done(engine, "featurize", slide):
+                reports.append(SlideReport(slide.id, "skipped"))
+            elif (record := self._ledger.record(engine, "select", slide)) and record.status == "empty":
+                reports.append(SlideReport(slide.id, "failed", record.cause, record.fix))
+            elif twin := self._ledger.sound(key):  # a slide with the same content has them
+                reports.append(self._attempts.keep(engine, "featurize", slide, twin, seconds=0.0))
+            else:
+                todo.setdefault(engine.select_settings, {}).setdefault(engine.feature_settings, engine)
+        selections = []
+        for by_features in todo.values():
+            engines = tuple(by_features.values())
+            stored = self._ledger.sound(self._ledger.key(engines[0], "select", slide))
+            patches = unpack_patches(stored, slide.id) if stored else None
+            selections.append(SelectTask(engines[0], patches, engines))
+        path = self._archive.slide_path(slide.record)
+        return _Plan(slide, SlideTask(slide.id, path, slide.record.mpp, tuple(selections)), reports)
+
+    def _consume(self, plan: _Plan, messages: Iterator[Message]) -> None:
+        """Turn a slide's messages into committed records; whatever goes wrong is this slide's report."""
+        slide = plan.slide
+        work = _Work()
+        try:
+            for message in messages:
+                match message:
+                    case Selected(engine, patches, facts, seconds):
+                        payload = pack_patches(self._ledger.key(engine, "select", slide), patches, facts.mpp)
+                        report = self._attempts.keep(engine, "select", slide, payload, seconds, facts)
+                        if report.outcome == "failed":
+                            plan.reports.append(report)
+                        work = _Work(patches)
+                    case Images(engine, rows, images):
+                        work.take(engine, rows, images)
+                    case AllRead(engine, facts):
+                        plan.reports.append(self._finish(engine, slide, work, facts))
+                        work = _Work(work.patches)
+                    case Failed(engine, stage, error):
+                        plan.reports.append(self._attempts.fail(engine, stage, slide, error))
+                        work = _Work(work.patches)
+        except TimeoutError as error:
+            hung = SlideError(f"reading hung ({error})", "check the disk or network share, then build again")
+            for selection in plan.task.selections:
+                plan.reports.append(self._attempts.fail(selection.engine, "select", slide, hung))
+
+    def _finish(self, engine: Engine, slide: SlideRow, work: _Work, facts: Facts) -> SlideReport:
+        """Keep one engine's features of a slide, or why there are none."""
+        if work.error is not None or work.patches is None:
+            error = work.error or SlideError("nothing was selected", "build again")
+            return self._attempts.fail(engine, "featurize", slide, error, work.seconds)
+        rows = np.concatenate(work.rows)
+        patches = Patches(slide.id, work.patches.xy[rows], work.patches.size, work.patches.mpp[rows])
+        bag = Bag(slide.id, np.concatenate(work.features), patches.xy, slide.record.site)
+        key = self._ledger.key(engine, "featurize", slide)
+        folder = f"features/{engine.feature_settings[:16]}"
+        payload = store_features(self._archive.root, folder, key, bag, patches, facts.mpp)
+        return self._attempts.keep(engine, "featurize", slide, payload, work.seconds, facts)
+
+
+@dataclass(slots=True)
+class _Plan:
+    """What a slide still needs, and the reports it has so far."""
+
+    slide: SlideRow
+    task: SlideTask
+    reports: list[SlideReport]
+
+
+class _Work:
+    """The features of one slide for one engine, as far as they are computed."""
+
+    def __init__(self, patches: Patches | None = None) -> None:
+        self.patches = patches
+        self.rows: list[Int64] = []
+        self.features: list[Float32] = []
+        self.error: SlideseekError | None = None
+        self._started = time.perf_counter()
+
+    @property
+    def seconds(self) -> float:
+        """Wall time since the work began."""
+        return time.perf_counter() - self._started
+
+    def take(self, engine: Engine, rows: Int64, images: UInt8) -> None:
+        """Compute the features of some patches; after an error the rest is not computed."""
+        if self.error is not None:
+            return
+        try:
+            self.features.append(engine.features(images))
+            self.rows.append(rows)
+        except Exception as error:
+            self.error = as_slide_error("featurizing", error)

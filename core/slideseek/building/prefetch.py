@@ -1,0 +1,223 @@
+"""Open, select and read slides ahead of the one whose features are being computed.
+
+Reading and decoding release the interpreter, so threads overlap them with inference. Each slide ahead has a thread
+and a short queue of its own: memory is bounded by the slides ahead times the images in a queue, and a slide that hangs
+can be given up without stopping the others.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Generic, TypeAlias, TypeVar
+
+from slideseek.archive.catalog import Stage
+from slideseek.engine import Engine
+from slideseek.errors import SlideError, SlideseekError, one_line
+from slideseek.slides.patch_images import MAX_UNREADABLE, patch_images
+from slideseek.slides.reader import open_slide
+from slideseek.types import Int64, Patches, UInt8
+
+DEBUG_VARIABLE = "SLIDESEEK_DEBUG"
+
+QUEUED = 2
+"""Messages a slide's queue holds; one of them is at most `READ_AT_ONCE` patches."""
+
+
+@dataclass(frozen=True, slots=True)
+class SelectTask:
+    """Select with one engine's selector (unless `stored` holds the patches) and read for the featurizers of some."""
+
+    engine: Engine
+    stored: Patches | None
+    featurize: tuple[Engine, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SlideTask:
+    """What a slide needs: where it is, the resolution stated for it, and the selections."""
+
+    slide_id: str
+    path: Path
+    mpp: float | None
+    selections: tuple[SelectTask, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What is known of a slide's pixels so far: µm per level-0 pixel, things to say aloud, and what went missing."""
+
+    mpp: float
+    notes: tuple[str, ...] = ()
+    unreadable: int = 0
+    filled: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Selected:
+    """The patches of one selection."""
+
+    engine: Engine
+    patches: Patches
+    facts: Facts
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Images:
+    """Pixels of some patches for one engine's featurizer; rows are positions among the selected patches."""
+
+    engine: Engine
+    rows: Int64
+    images: UInt8
+
+
+@dataclass(frozen=True, slots=True)
+class AllRead:
+    """Every patch of one engine has been handed over."""
+
+    engine: Engine
+    facts: Facts
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """A stage could not be done for one engine."""
+
+    engine: Engine
+    stage: Stage
+    error: SlideseekError
+
+
+Message: TypeAlias = Selected | Images | AllRead | Failed
+
+
+def read_slide(task: SlideTask, max_unreadable: float = MAX_UNREADABLE) -> Iterator[Message]:
+    """Yield what a slide needs to have its features computed; every error is a message."""
+    try:
+        slide = open_slide(task.path, task.slide_id, task.mpp)
+    except Exception as error:
+        for selection in task.selections:
+            yield Failed(selection.engine, "select", as_slide_error("opening", error))
+        return
+    with slide:
+
+        def facts() -> Facts:
+            return Facts(slide.mpp, tuple(slide.notes), slide.unreadable, slide.filled)
+
+        for selection in task.selections:
+            started = time.perf_counter()
+            try:
+                patches = selection.stored if selection.stored is not None else selection.engine.select(slide)
+            except Exception as error:
+                yield Failed(selection.engine, "select", as_slide_error("selecting", error))
+                continue
+            yield Selected(selection.engine, patches, facts(), time.perf_counter() - started)
+            for engine in selection.featurize if len(patches) else ():
+                try:
+                    for rows, images in patch_images(slide, patches, engine.read_side(patches), max_unreadable):
+                        yield Images(engine, rows, images)
+                except Exception as error:
+                    yield Failed(engine, "featurize", as_slide_error("reading", error))
+                else:
+                    yield AllRead(engine, facts())
+
+
+def as_slide_error(doing: str, error: Exception) -> SlideseekError:
+    """Return the error of a bad slide as one a person can read; a component may raise anything.
+
+    With SLIDESEEK_DEBUG set, what is not meant for people is raised as it is.
+    """
+    if isinstance(error, SlideseekError):
+        return error
+    if os.environ.get(DEBUG_VARIABLE):
+        raise error
+    return SlideError(f"{doing} crashed ({one_line(error)})", f"set {DEBUG_VARIABLE}=1 to see where, and report it")
+
+
+Item = TypeVar("Item")
+
+
+class Ahead(Generic[Item]):
+    """Run iterators in threads of their own, a few ahead of the one being consumed, and hand them out in order.
+
+    workers: how many run ahead; 0 runs each in the caller's thread when its turn comes. patience: seconds to wait for
+    the next item before `TimeoutError`.
+    """
+
+    def __init__(self, workers: int, patience: float) -> None:
+        self._workers = workers
+        self._patience = patience
+
+    def run(self, sources: Iterable[Callable[[], Iterator[Item]]]) -> Iterator[Iterator[Item]]:
+        """Yield one iterator of items a source, in order."""
+        if self._workers == 0:
+            for source in sources:
+                yield source()
+            return
+        waiting: deque[_Background[Item]] = deque()
+        remaining = iter(sources)
+        try:
+            while True:
+                while len(waiting) <= self._workers and (source := next(remaining, None)) is not None:
+                    waiting.append(_Background(source, self._patience))
+                if not waiting:
+                    return
+                current = waiting.popleft()
+                yield iter(current)
+                current.cancel()
+        finally:
+            for background in waiting:
+                background.cancel()
+
+
+class _Background(Generic[Item]):
+    """One iterator run in a daemon thread behind a short queue. A thread that hangs is left behind."""
+
+    def __init__(self, source: Callable[[], Iterator[Item]], patience: float) -> None:
+        self._queue: queue.Queue[Item | BaseException | None] = queue.Queue(QUEUED)
+        self._patience = patience
+        self._cancelled = threading.Event()
+        self._thread = threading.Thread(target=self._work, args=(source,), daemon=True, name="slideseek-read")
+        self._thread.start()
+
+    def _work(self, source: Callable[[], Iterator[Item]]) -> None:
+        try:
+            for item in source():
+                if not self._put(item):
+                    return
+            self._put(None)
+        except BaseException as error:  # handed to the consumer, who raises it
+            self._put(error)
+
+    def _put(self, item: Item | BaseException | None) -> bool:
+        while not self._cancelled.is_set():
+            try:
+                self._queue.put(item, timeout=0.2)
+                return True
+            except queue.Full:
+                continue
+        return False
+
+    def __iter__(self) -> Iterator[Item]:
+        while True:
+            try:
+                item = self._queue.get(timeout=self._patience)
+            except queue.Empty:
+                self.cancel()
+                raise TimeoutError(f"no progress for {self._patience:g} s") from None
+            if item is None:
+                return
+            if isinstance(item, BaseException):
+                raise item
+            yield item
+
+    def cancel(self) -> None:
+        """Let the thread end at its next item; what it has queued is dropped."""
+        self._cancelled.set()

@@ -1,0 +1,61 @@
+"""What a build tells while it runs, and what it did when it is over."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import Literal, Protocol, TypeAlias
+
+Outcome: TypeAlias = Literal["ok", "skipped", "failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class SlideReport:
+    """How one slide fared in one phase. `skipped` means done before; a slide without tissue has failed."""
+
+    slide_id: str
+    outcome: Outcome
+    cause: str = ""
+    fix: str = ""
+    notes: tuple[str, ...] = ()
+
+
+class Reporter(Protocol):
+    """What a build tells while it runs."""
+
+    def phase(self, name: str, total: int) -> None:
+        """A phase of `total` slides begins."""
+
+    def begin(self, slide_id: str) -> None:
+        """Work on a slide begins."""
+
+    def slide(self, report: SlideReport) -> None:
+        """A slide is finished in this phase, and committed."""
+
+    def note(self, text: str) -> None:
+        """Something worth saying aloud."""
+
+
+@dataclass(slots=True)
+class BuildSummary:
+    """What a build did.
+
+    counts: slides by outcome of the features phase. failures: the last report of each failed slide. seconds:
+    wall time by phase. stage_seconds: wall time of each slide by stage. indexed: slides by engine.
+    """
+
+    counts: Counter[str] = field(default_factory=Counter)
+    failures: dict[str, SlideReport] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+    stage_seconds: dict[str, list[float]] = field(default_factory=dict)
+    indexed: dict[str, int] = field(default_factory=dict)
+
+    @contextmanager
+    def timed(self, phase: str) -> Iterator[None]:
+        """Add the wall time of the block to a phase."""
+        started = perf_counter()
+        yield
+        self.seconds[phase] = self.seconds.get(phase, 0.0) + perf_counter() - started

@@ -1,0 +1,141 @@
+"""Tissue and regions as contours: GeoJSON in level-0 pixels, as QuPath reads and writes it."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from slideseek.errors import SlideError
+from slideseek.slides.outline import fill, outlines
+from slideseek.types import Float64, Mask
+
+MAX_GEOJSON_BYTES = 64 * 2**20
+"""Largest annotation file read; a finely outlined slide takes some 5 MiB."""
+
+_FIX = "export the annotations as GeoJSON polygons again"
+
+Polygon: TypeAlias = list[Float64]
+"""Rings of float64 (n, 2), x and y in level-0 pixels: the outer one first, then the holes."""
+
+
+def geojson_from_mask(mask: Mask, scale_x: float, scale_y: float, name: str = "Tissue") -> dict[str, Any]:
+    """Return a FeatureCollection with one Polygon per connected object of the mask, holes included.
+
+    mask: bool (h, w). scale_x, scale_y: level-0 pixels per mask pixel. name: the class QuPath shows. The contours run
+    along the edges of pixels, so filling them gives back exactly the mask.
+    """
+    scale = np.array([scale_x, scale_y])
+    features = [
+        {
+            "type": "Feature",
+            "geometry": {"type": "Polygon", "coordinates": [(ring * scale).tolist() for ring in rings]},
+            "properties": {"objectType": "annotation", "classification": {"name": name}},
+        }
+        for rings in outlines(mask)
+    ]
+    return {"type": "FeatureCollection", "features": features}
+
+
+def mask_from_geojson(path: Path, dimensions: tuple[int, int], shape: tuple[int, int]) -> Mask:
+    """Return the polygons of a GeoJSON file as bool (h, w) = `shape`, true where the centre of a pixel lies inside.
+
+    dimensions: (width, height) of the slide in level-0 pixels, the frame of the file's coordinates.
+    """
+    scale = np.array([shape[1] / dimensions[0], shape[0] / dimensions[1]])
+    mask = np.zeros(shape, dtype=np.bool_)
+    for rings in read_polygons(path):
+        scaled = [ring * scale for ring in rings]
+        # Only the part of the mask around the polygon: a file may hold thousands of small ones.
+        left, top = (max(0, math.floor(edge)) for edge in scaled[0].min(axis=0))
+        right, bottom = np.minimum(np.ceil(scaled[0].max(axis=0)), shape[::-1]).astype(int)
+        if left < right and top < bottom:
+            part = fill([ring - (left, top) for ring in scaled], (int(bottom - top), int(right - left)))
+            mask[top:bottom, left:right] |= part
+    return mask
+
+
+def read_polygons(path: Path) -> list[Polygon]:
+    """Return the polygons of a GeoJSON file, a MultiPolygon as several.
+
+    Taken are a FeatureCollection, a Feature, a bare geometry and the plain list of features older QuPath writes.
+    """
+    polygons = list(_polygons(_load(path), path.name))
+    if not polygons:
+        raise SlideError(f"{path.name} holds no polygon", _FIX)
+    return polygons
+
+
+def _load(path: Path) -> Any:
+    try:
+        size = path.stat().st_size
+        if size > MAX_GEOJSON_BYTES:
+            raise SlideError(
+                f"{path.name} has {size / 2**20:.0f} MiB, more than the {MAX_GEOJSON_BYTES // 2**20} MiB allowed",
+                "simplify the annotations or export fewer of them",
+            )
+        return json.loads(path.read_bytes())
+    except OSError as error:
+        raise SlideError(f"{path} cannot be read ({error.strerror or error})", "check the path") from error
+    except (ValueError, RecursionError) as error:
+        raise SlideError(f"{path.name} is not valid JSON ({' '.join(str(error).split())[:120]})", _FIX) from error
+
+
+def _polygons(node: Any, name: str, depth: int = 0) -> Iterator[Polygon]:
+    """Walk a GeoJSON value and yield every polygon in it."""
+    if depth > 4:
+        raise SlideError(f"{name} nests collections too deeply for GeoJSON", _FIX)
+    if isinstance(node, list):
+        for item in node:
+            yield from _polygons(item, name, depth + 1)
+        return
+    kind = node.get("type") if isinstance(node, dict) else None
+    if kind == "FeatureCollection":
+        yield from _polygons(_list(node.get("features"), "features", name), name, depth)
+    elif kind == "Feature":
+        yield from _polygons(node.get("geometry"), name, depth + 1)
+    elif kind == "GeometryCollection":
+        yield from _polygons(_list(node.get("geometries"), "geometries", name), name, depth)
+    elif kind == "Polygon":
+        yield _polygon(node.get("coordinates"), name)
+    elif kind == "MultiPolygon":
+        for part in _list(node.get("coordinates"), "coordinates", name):
+            yield _polygon(part, name)
+    else:
+        what = f"a {kind}" if isinstance(kind, str) else "a value without a GeoJSON type"
+        raise SlideError(f"{name} holds {what[:60]}; only Polygon and MultiPolygon outline a region", _FIX)
+
+
+def _list(value: Any, key: str, name: str) -> list[Any]:
+    if not isinstance(value, list):
+        raise SlideError(f"{name} has no list of {key}", _FIX)
+    return value
+
+
+def _polygon(value: Any, name: str) -> Polygon:
+    rings = [_ring(ring, name) for ring in _list(value, "coordinates", name)]
+    if not rings:
+        raise SlideError(f"{name} holds a polygon without a ring", _FIX)
+    return rings
+
+
+def _ring(value: Any, name: str) -> Float64:
+    points = _list(value, "points", name)
+    # A third number, a height, is allowed by GeoJSON and means nothing here.
+    if len(points) < 3 or not all(_is_point(point) for point in points):
+        raise SlideError(f"{name} holds a ring that is not a list of at least three finite [x, y] points", _FIX)
+    return np.array([point[:2] for point in points], dtype=np.float64)
+
+
+def _is_point(value: Any) -> bool:
+    return isinstance(value, Sequence) and len(value) in (2, 3) and all(_is_finite(number) for number in value)
+
+
+def _is_finite(value: Any) -> bool:
+    return (
+        isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < 1e12 and math.isfinite(value)
+    )

@@ -1,0 +1,40 @@
+"""Where the network runs, and how to run it so that the same inputs give the same bits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Literal, TypeAlias
+
+import torch
+
+from slideseek.errors import UsageError
+
+Device: TypeAlias = Literal["auto", "cpu", "cuda", "mps"]
+
+
+def resolve(device: Device) -> torch.device:
+    """Return the device asked for; `auto` takes CUDA, then MPS, then the CPU."""
+    usable = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
+    if device == "auto":
+        return torch.device(next(name for name, here in usable.items() if here))
+    if not usable[device]:
+        raise UsageError(f"device = {device!r} is not available on this machine", "set device = 'auto' or 'cpu'")
+    return torch.device(device)
+
+
+@contextmanager
+def reproducible(threads: int) -> Iterator[None]:
+    """Run PyTorch deterministically on `threads` CPU threads inside the block, and leave its settings as they were.
+
+    Sums that PyTorch splits over threads depend on their number in the last bits.
+    """
+    before, strict = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
+    warn_only = torch.is_deterministic_algorithms_warn_only_enabled()
+    torch.set_num_threads(threads)
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(strict, warn_only=warn_only)
+        torch.set_num_threads(before)

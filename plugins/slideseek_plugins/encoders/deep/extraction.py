@@ -1,0 +1,166 @@
+"""The gradient of the reconstruction loss of a set of patches, in closed form and without a graph.
+
+For a fully connected layer the gradient of a patch is the outer product of what comes back to the layer's output
+(`delta`, n x outputs) and what went into it (`inward`, n x inputs). The sum over patches is one matrix product, and
+a single entry of it is one inner product of two columns, so that a code of M entries never needs the whole gradient.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from slideseek.types import Float64, Int64
+from slideseek_plugins.encoders.deep.network import CVAE
+
+_DENSE = 64
+"""A block product is taken instead of single entries when it costs less than this many products an entry."""
+
+
+@dataclass(frozen=True)
+class Trace:
+    """What a layer saw of n patches: delta (n, outputs) and inward (n, inputs)."""
+
+    delta: Tensor
+    inward: Tensor
+
+    def rows(self, start: int, stop: int) -> Trace:
+        """Return the part of patches `start` to `stop`."""
+        return Trace(self.delta[start:stop], self.inward[start:stop])
+
+
+@dataclass(frozen=True)
+class Entries:
+    """Which parameters of one layer to take, and where their gradients go in the result.
+
+    rows, columns: the distinct rows and columns that occur; column = inputs stands for the bias. Parameter i is at
+    (rows[row[i]], columns[column[i]]). place: positions in the result.
+    """
+
+    layer: str
+    rows: Tensor
+    columns: Tensor
+    row: Tensor
+    column: Tensor
+    place: Int64
+
+    @classmethod
+    def at(cls, layer: str, row: Int64, column: Int64, place: Int64, device: torch.device) -> Entries:
+        """Make the entries at the given rows and columns of (outputs, inputs + 1)."""
+        rows, row = np.unique(row, return_inverse=True)
+        columns, column = np.unique(column, return_inverse=True)
+        rows_, columns_, row_, column_ = (torch.from_numpy(a).to(device) for a in (rows, columns, row, column))
+        return cls(layer, rows_, columns_, row_, column_, place)
+
+    def sums(self, trace: Trace) -> Float64:
+        """Return float64 (entries,): the gradients of these parameters summed over the patches of `trace`."""
+        delta, inward = self.columns_of(trace)
+        if len(self.rows) * len(self.columns) <= _DENSE * len(self.place):
+            found = (delta @ inward.T)[self.row, self.column]
+        else:
+            found = (delta.index_select(0, self.row) * inward.index_select(0, self.column)).sum(dim=1)
+        return found.double().cpu().numpy()
+
+    def columns_of(self, trace: Trace) -> tuple[Tensor, Tensor]:
+        """Return the columns of delta and inward that occur, as rows: (rows, n) and (columns, n)."""
+        inward = functional.pad(trace.inward, (0, 1), value=1.0)
+        # Laid out so that the n values of a column are one contiguous read for the gathers that follow.
+        return (
+            trace.delta.index_select(1, self.rows).T.contiguous(),
+            inward.index_select(1, self.columns).T.contiguous(),
+        )
+
+
+def backpropagate(network: CVAE, x: Tensor, site: Tensor, wanted: Sequence[str]) -> dict[str, Trace]:
+    """Return the traces of the `wanted` layers for the loss sum_t ||x_t - xhat_t||^2 with z = mu (Eq. 15).
+
+    x: (n, width), the network's input, in the network's type. site: int64 (n,). The pass stops at the first layer
+    whose inputs nobody asks about. `logvar` takes no part when z = mu: its trace is all zeros.
+    """
+    with torch.no_grad():
+        inward = {"encoder.0": x}
+        for i, layer in enumerate(network.encoder):
+            inward[f"encoder.{i + 1}"] = network.act(layer(inward[f"encoder.{i}"]))
+        h = inward.pop(f"encoder.{len(network.encoder)}")
+        inward |= {"mu": h, "logvar": h}
+        parts = [network.mu(h)]
+        if network.shape.sites:
+            parts.append(functional.one_hot(site, network.shape.sites).to(x.dtype))
+        chance = None
+        if network.logits is not None:
+            inward["logits"] = h
+            chance = network.logits(h).softmax(dim=1)
+            parts.append(chance)
+        inward["decoder.0"] = torch.cat(parts, dim=1)
+        last = len(network.decoder) - 1
+        for i in range(last):
+            inward[f"decoder.{i + 1}"] = network.act(network.decoder[i](inward[f"decoder.{i}"]))
+        delta = {f"decoder.{last}": 2 * (network.decoder[last](inward[f"decoder.{last}"]) - x)}
+
+        need = _Need(list(network.shape.layers()), wanted)
+        for i in range(last, 0, -1):
+            if need.before(f"decoder.{i}"):
+                delta[f"decoder.{i - 1}"] = _through(network, f"decoder.{i}", delta, inward[f"decoder.{i}"])
+        if need.before("decoder.0"):
+            back = delta["decoder.0"] @ network.layer("decoder.0").weight
+            delta["mu"] = back[:, : network.shape.latent]
+            delta["logvar"] = torch.zeros_like(delta["mu"])
+            into = delta["mu"] @ network.mu.weight
+            if chance is not None and network.logits is not None:
+                pushed = back[:, -network.shape.labels :]
+                delta["logits"] = chance * (pushed - (chance * pushed).sum(dim=1, keepdim=True))
+                into = into + delta["logits"] @ network.logits.weight
+            top = len(network.encoder) - 1
+            delta[f"encoder.{top}"] = into * network.slope(h)
+            for i in range(top, 0, -1):
+                if need.before(f"encoder.{i}"):
+                    delta[f"encoder.{i - 1}"] = _through(network, f"encoder.{i}", delta, inward[f"encoder.{i}"])
+        return {name: Trace(delta[name], inward[name]) for name in wanted}
+
+
+class _Need:
+    """Whether any wanted layer comes before a given one in the forward direction."""
+
+    def __init__(self, names: list[str], wanted: Sequence[str]) -> None:
+        self._place = {name: i for i, name in enumerate(names)}
+        self._first = min((self._place[name] for name in wanted), default=len(names))
+
+    def before(self, name: str) -> bool:
+        return self._first < self._place[name]
+
+
+def _through(network: CVAE, name: str, delta: dict[str, Tensor], inward: Tensor) -> Tensor:
+    """Return delta of the layer before `name`: back through its weights and the activation that made `inward`."""
+    return (delta[name] @ network.layer(name).weight).mul_(network.slope(inward))
+
+
+def full_sums(layers: dict[str, tuple[int, int]], traces: dict[str, Trace], out: Tensor) -> None:
+    """Write the summed gradients of all parameters of `layers` into `out`, flattened in parameter order."""
+    start = 0
+    for name, (outputs, inputs) in layers.items():
+        trace = traces[name]
+        middle, stop = start + outputs * inputs, start + outputs * (inputs + 1)
+        torch.mm(trace.delta.T, trace.inward, out=out[start:middle].view(outputs, inputs))
+        torch.sum(trace.delta, dim=0, out=out[middle:stop])
+        start = stop
+
+
+def entries_of(layers: dict[str, tuple[int, int]], chosen: Int64, device: torch.device) -> list[Entries]:
+    """Return the entries that the flat positions `chosen`, int64 (M,), name among the parameters of `layers`."""
+    found, start = [], 0
+    for name, (outputs, inputs) in layers.items():
+        stop = start + outputs * (inputs + 1)
+        place = np.flatnonzero((chosen >= start) & (chosen < stop))
+        if len(place):
+            offset = chosen[place] - start
+            weight = offset < outputs * inputs
+            row = np.where(weight, offset // inputs, offset - outputs * inputs)
+            column = np.where(weight, offset % inputs, inputs)
+            found.append(Entries.at(name, row, column, place, device))
+        start = stop
+    return found

@@ -1,0 +1,143 @@
+"""The conditioned variational autoencoder of the paper."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+Activation: TypeAlias = Literal["relu", "leaky-relu", "elu", "tanh"]
+
+_LEAK = 0.01
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Sizes of a `CVAE`: what decides how many parameters it has and in which order they lie."""
+
+    width: int
+    sites: int
+    labels: int
+    hidden: tuple[int, ...] = (512, 256, 128)
+    latent: int = 50
+
+    def layers(self) -> dict[str, tuple[int, int]]:
+        """Return (outputs, inputs) of every fully connected layer by name, in the order of the parameters."""
+        down = (self.width, *self.hidden)
+        up = (self.latent + self.sites + self.labels, *reversed(self.hidden), self.width)
+        found = {f"encoder.{i}": (down[i + 1], down[i]) for i in range(len(down) - 1)}
+        found |= {"mu": (self.latent, down[-1]), "logvar": (self.latent, down[-1])}
+        if self.labels:
+            found["logits"] = (self.labels, down[-1])
+        return found | {f"decoder.{i}": (up[i + 1], up[i]) for i in range(len(up) - 1)}
+
+    def parameters(self) -> int:
+        """Return the number of parameters: every layer has a bias."""
+        return sum(outputs * (inputs + 1) for outputs, inputs in self.layers().values())
+
+
+@dataclass(frozen=True)
+class Output:
+    """What the network makes of n patches: `x` (n, width), `mu` and `logvar` (n, latent), `logits` (n, labels)."""
+
+    x: Tensor
+    mu: Tensor
+    logvar: Tensor
+    logits: Tensor
+
+
+class CVAE(nn.Module):
+    """Autoencode patch features, given the site of their slide and the label the network itself predicts.
+
+    x -> hidden layers = h; h -> mu, log sigma^2, logits; [z, site one-hot, softmax(logits)] -> mirrored hidden layers
+    -> x. No batch norm, biases everywhere. `sites = 0` is the unconditioned variant, `labels = 0` the one without a
+    classifier.
+    """
+
+    def __init__(
+        self,
+        width: int,
+        sites: int,
+        labels: int,
+        hidden: tuple[int, ...] = (512, 256, 128),
+        latent: int = 50,
+        activation: Activation = "relu",
+    ) -> None:
+        super().__init__()
+        self.shape = Shape(width, sites, labels, tuple(hidden), latent)
+        self.activation = activation
+        sizes = self.shape.layers()
+
+        def linear(name: str) -> nn.Linear:
+            outputs, inputs = sizes[name]
+            return nn.Linear(inputs, outputs)
+
+        self.encoder = nn.ModuleList(linear(f"encoder.{i}") for i in range(len(hidden)))
+        self.mu = linear("mu")
+        self.logvar = linear("logvar")
+        self.logits = linear("logits") if labels else None
+        self.decoder = nn.ModuleList(linear(f"decoder.{i}") for i in range(len(hidden) + 1))
+
+    @classmethod
+    def seeded(cls, seed: int, shape: Shape, activation: Activation) -> CVAE:
+        """Make a network whose initial weights follow `seed` alone; the global random state is left as it was."""
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            return cls(shape.width, shape.sites, shape.labels, shape.hidden, shape.latent, activation)
+
+    def layer(self, name: str) -> nn.Linear:
+        """Return the layer `Shape.layers` calls `name`."""
+        module = self.get_submodule(name)
+        if not isinstance(module, nn.Linear):
+            raise KeyError(name)
+        return module
+
+    def act(self, x: Tensor) -> Tensor:
+        """Apply the activation."""
+        match self.activation:
+            case "relu":
+                return functional.relu(x)
+            case "leaky-relu":
+                return functional.leaky_relu(x, _LEAK)
+            case "elu":
+                return functional.elu(x)
+            case "tanh":
+                return torch.tanh(x)
+
+    def slope(self, activated: Tensor) -> Tensor:
+        """Return the derivative of the activation, written in terms of its *output*."""
+        match self.activation:
+            case "relu":
+                return (activated > 0).to(activated.dtype)
+            case "leaky-relu":
+                return torch.where(activated > 0, 1.0, _LEAK).to(activated.dtype)
+            case "elu":
+                return torch.where(activated > 0, torch.ones_like(activated), activated + 1)
+            case "tanh":
+                return 1 - activated.square()
+
+    def forward(self, x: Tensor, site: Tensor, noise: Tensor | None) -> Output:
+        """Reconstruct patches.
+
+        x: (n, width). site: int64 (n,), ignored when unconditioned. noise: (n, latent) standard normal, so that the
+        caller owns the randomness; None takes z = mu.
+        """
+        h = x
+        for layer in self.encoder:
+            h = self.act(layer(h))
+        mu, logvar = self.mu(h), self.logvar(h)
+        z = mu if noise is None else mu + noise * torch.exp(0.5 * logvar)
+        parts = [z]
+        if self.shape.sites:
+            parts.append(functional.one_hot(site, self.shape.sites).to(x.dtype))
+        logits = x.new_zeros((len(x), 0))
+        if self.logits is not None:
+            logits = self.logits(h)
+            parts.append(logits.softmax(dim=1))
+        d = torch.cat(parts, dim=1)
+        for layer in self.decoder[:-1]:
+            d = self.act(layer(d))
+        return Output(self.decoder[-1](d), mu, logvar, logits)

@@ -1,0 +1,77 @@
+"""Exact cosine distance between sparse codes, from an inverted index: the archive is never made dense."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from slideseek.types import Code, CodeSpec, Float64, Int64
+
+from .cosine import rounded_distances
+from .store import Segment
+from .stored_index import StoredIndex
+
+BATCH = 64
+"""Queries multiplied with the inverted index at once; bounds the memory for their products."""
+
+
+@dataclass
+class Sparse(StoredIndex):
+    """Search sparse codes by cosine distance, with the values of `cosine` and memory in proportion to the non-zeros.
+
+    Stored are the non-zeros of each slide. The first search after a change inverts them: for each dimension the slides
+    that have it, so a query visits only the dimensions it has itself. Sums run in double precision over ascending
+    dimensions, so a distance depends on the two codes alone. A zero vector is at distance 1 from every vector.
+    """
+
+    name: ClassVar[str] = "sparse"
+    inverted_: WeakKeyDictionary[Segment, tuple[Any, Float64]] = field(
+        default_factory=WeakKeyDictionary, init=False, repr=False, compare=False
+    )
+
+    def refuses(self, spec: CodeSpec) -> str:
+        """Accept single sparse codes."""
+        if spec.kind != "sparse":
+            return f"sparse holds sparse floats, not {spec}: use {'hamming' if spec.kind == 'bits' else 'cosine'}"
+        return f"sparse holds one code a slide, not {spec}: use cosine" if spec.many else ""
+
+    def _unfit(self, code: Code) -> str:
+        if code.rows.dtype != np.float32:
+            return f"rows are {code.rows.dtype}, not float32"
+        return "" if len(code) == 1 else f"{len(code)} rows, sparse holds one a slide"
+
+    def _fields(self, codes: Sequence[Code]) -> tuple[Sequence[int], Mapping[str, NDArray[Any]]]:
+        present = [np.flatnonzero(code.rows[0]) for code in codes]
+        values = [code.rows[0, dimensions] for code, dimensions in zip(codes, present, strict=True)]
+        fields = {"dimensions": np.concatenate(present).astype(np.int32), "values": np.concatenate(values)}
+        return [len(dimensions) for dimensions in present], fields
+
+    def _near(self, codes: Sequence[Code], slots: Int64 | None, k: int) -> list[tuple[Int64 | None, Float64]]:
+        found: list[tuple[Int64 | None, Float64]] = []
+        for first in range(0, len(codes), BATCH):
+            queries = csr_array(np.concatenate([code.rows for code in codes[first : first + BATCH]], dtype=np.float64))
+            norms = np.sqrt(np.asarray(queries.multiply(queries).sum(axis=1)))
+            parts = [self._segment_distances(queries, norms, segment) for segment in self.store_.segments]
+            distances = np.concatenate(parts, axis=1)
+            found.extend((slots, row) for row in (distances if slots is None else distances[:, slots]))
+        return found
+
+    def _segment_distances(self, queries: Any, query_norms: Float64, segment: Segment) -> Float64:
+        """Return the distances (queries, slides of the segment)."""
+        if segment not in self.inverted_:
+            self.inverted_[segment] = _invert(segment, self.store_.columns)
+        inverted, norms = self.inverted_[segment]
+        return rounded_distances((queries @ inverted).toarray(), query_norms[:, None] * norms)
+
+
+def _invert(segment: Segment, columns: int) -> tuple[Any, Float64]:
+    """Return the slides by dimension, a CSR array (columns, slides) in double precision, and the norm of each slide."""
+    values = segment.fields["values"].astype(np.float64)
+    by_slide = csr_array((values, segment.fields["dimensions"], segment.starts), shape=(len(segment), columns))
+    return by_slide.T.tocsr(), np.sqrt(np.asarray(by_slide.multiply(by_slide).sum(axis=1)))

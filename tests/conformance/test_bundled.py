@@ -1,0 +1,125 @@
+"""Every bundled component passes every check of its kind.
+
+Components are found through the registry, as a user's are. What a component cannot be made without is in `OPTIONS`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from slideseek.plugins import KINDS, Kind, Registration, load_registry
+from slideseek.testing import Check, encoder_checks, featurizer_checks, index_checks, selector_checks
+
+CHECKS: dict[Kind, Callable[[], tuple[Check, ...]]] = {
+    "selector": selector_checks,
+    "featurizer": featurizer_checks,
+    "encoder": encoder_checks,
+    "index": index_checks,
+}
+
+BUNDLED = [entry for entry in load_registry().registrations() if entry.distribution == "slideseek"]
+
+# Conformance does not depend on how long a network is trained, so every component with this option is trained briefly.
+BRIEF = {"epochs": 2}
+
+
+def densenet_weights(folder: Path) -> dict[str, Any]:
+    """Draw weights for DenseNet-121: the published ones are the user's to get."""
+    import torch
+
+    from slideseek_plugins.featurizers.densenet_network import DenseNet121
+
+    torch.manual_seed(0)
+    torch.save(DenseNet121(last_relu=True).state_dict(), folder / "densenet121.pth")
+    return {"weights": folder / "densenet121.pth"}
+
+
+def onnx_weights(folder: Path) -> dict[str, Any]:
+    """Write the smallest network that looks at pixels: one convolution, averaged."""
+    import numpy as np
+
+    onnx = pytest.importorskip("onnx")
+    pytest.importorskip("onnxruntime")
+    kernel = np.random.default_rng(0).normal(size=(8, 3, 3, 3)).astype(np.float32)
+    floats = onnx.TensorProto.FLOAT
+    graph = onnx.helper.make_graph(
+        [
+            onnx.helper.make_node("Conv", ["pixels", "kernel"], ["maps"]),
+            onnx.helper.make_node("GlobalAveragePool", ["maps"], ["features"]),
+        ],
+        "one-convolution",
+        [onnx.helper.make_tensor_value_info("pixels", floats, ["n", 3, "side", "side"])],
+        [onnx.helper.make_tensor_value_info("features", floats, ["n", 8, 1, 1])],
+        [onnx.numpy_helper.from_array(kernel, "kernel")],
+    )
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=9)
+    onnx.save_model(model, folder / "model.onnx")
+    return {"weights": folder / "model.onnx"}
+
+
+def timm_weights(folder: Path) -> dict[str, Any]:
+    """Draw weights for a small network of timm."""
+    pytest.importorskip("timm", reason="the extra 'timm' is not installed", exc_type=ImportError)
+    import torch
+
+    from slideseek_plugins.featurizers.timm_import import import_timm
+
+    torch.manual_seed(0)
+    torch.save(import_timm().create_model("resnet10t").state_dict(), folder / "resnet10t.pth")
+    return {"model": "resnet10t", "weights": folder / "resnet10t.pth"}
+
+
+OPTIONS: dict[tuple[Kind, str], Callable[[Path], dict[str, Any]]] = {
+    ("featurizer", "densenet121"): densenet_weights,
+    ("featurizer", "kimianet"): densenet_weights,
+    ("featurizer", "onnx"): onnx_weights,
+    ("featurizer", "timm"): timm_weights,
+}
+
+# Components that stand on an extra: without it they cannot be made here.
+EXTRAS: dict[tuple[Kind, str], str] = {("index", "annoy"): "annoy"}
+
+
+@pytest.fixture(scope="session")
+def options(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Registration, type], dict[str, Any]]:
+    """Return a function from a component to the options it is made with; files are written once a session."""
+    made: dict[tuple[Kind, str], dict[str, Any]] = {}
+
+    def options_of(entry: Registration, loaded: type) -> dict[str, Any]:
+        key = (entry.kind, entry.name)
+        if key not in made:
+            made[key] = OPTIONS[key](tmp_path_factory.mktemp(entry.name)) if key in OPTIONS else {}
+        fields = {field.name for field in dataclasses.fields(loaded)}
+        return made[key] | {name: value for name, value in BRIEF.items() if name in fields}
+
+    return options_of
+
+
+@pytest.mark.parametrize(
+    ("entry", "check"),
+    [
+        pytest.param(entry, check, id=f"{entry.kind}-{entry.name}-{check.__name__}")
+        for entry in BUNDLED
+        for check in CHECKS[entry.kind]()
+    ],
+)
+def test_bundled(entry: Registration, check: Check, options: Callable[[Registration, type], dict[str, Any]]) -> None:
+    if extra := EXTRAS.get((entry.kind, entry.name)):
+        pytest.importorskip(extra, reason=f"the extra {extra!r} is not installed", exc_type=ImportError)
+    loaded = load_registry().load(entry.kind, entry.name)
+    given = options(entry, loaded)
+    check(lambda: loaded(**given))
+
+
+def test_every_kind_is_bundled() -> None:
+    assert {entry.kind for entry in BUNDLED} == set(KINDS)
+
+
+def test_nothing_bundled_is_broken_or_doubled() -> None:
+    assert load_registry().broken == ()
+    assert len({(entry.kind, entry.name) for entry in BUNDLED}) == len(BUNDLED)
