@@ -141,9 +141,9 @@ def load_registry(extra: Sequence[tuple[str, object]] = (), disabled: Iterable[s
     return Registry(tuple(entries), tuple(broken), tuple(skipped))
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
-    """Return the known name most like `name`, or "" when none is close."""
-    found = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
+def nearest(name: str, known: Iterable[str], cutoff: float = 0.6) -> str:
+    """Return the known name most like `name`, or "" when none is close (likeness from 0 to 1, at least `cutoff`)."""
+    found = difflib.get_close_matches(name, list(known), n=1, cutoff=cutoff)
     return found[0] if found else ""
 
 

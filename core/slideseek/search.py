@@ -22,7 +22,9 @@ from slideseek.errors import SlideseekError, UsageError
 from slideseek.filters import Filter, parse_filter
 from slideseek.plugins import nearest
 from slideseek.slides.identity import fingerprint
+from slideseek.slides.patch_images import read_mpp
 from slideseek.slides.reader import open_slide
+from slideseek.slides.resolution import finer_than_scanned
 from slideseek.types import Code, Hit, Mask, SlideRecord
 
 Mode: TypeAlias = Literal["vertical", "horizontal"]
@@ -130,7 +132,8 @@ class Searcher:
             if not len(patches):
                 raise SlideseekError(f"no tissue found in {path.name}", "look at the slide")
             bag = self.engine.featurize(slide, patches, site)
-            notes = tuple(slide.notes)
+            finer = finer_than_scanned(slide.mpp, read_mpp(patches, self.engine.read_side(patches)))
+            notes = tuple(note for note in (*slide.notes, finer) if note)
             code = self.engine.encode(bag)
         # The path is no slide's id, so a slide of the archive that shares the file's stem is not left out.
         return Query(SlideRecord(str(path), str(path), patient=patient, site=site), code, notes)

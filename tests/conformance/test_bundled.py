@@ -123,3 +123,7 @@ def test_every_kind_is_bundled() -> None:
 def test_nothing_bundled_is_broken_or_doubled() -> None:
     assert load_registry().broken == ()
     assert len({(entry.kind, entry.name) for entry in BUNDLED}) == len(BUNDLED)
+
+
+def test_options_are_of_bundled_components() -> None:
+    assert set(OPTIONS) <= {(entry.kind, entry.name) for entry in BUNDLED}

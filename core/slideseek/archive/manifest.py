@@ -141,11 +141,13 @@ def _columns(header: list[str], path: Path) -> tuple[dict[str, str], list[str]]:
         )
     notes = []
     every_alias = {name for names in ALIASES.values() for name in names}
+    free = []
     for name, heading in plain.items():
         if heading not in columns.values():
-            near = nearest(name, every_alias)
-            hint = f"; did you mean {near!r}?" if near and near != name else ""
-            notes.append(f"{path.name}: column {heading!r} has no known meaning and is kept as a free field{hint}")
+            near = nearest(name, every_alias, cutoff=0.8)
+            free.append(f"{heading!r}" + (f" (did you mean {near!r}?)" if near and near != name else ""))
+    if free:
+        notes.append(f"{path.name}: unknown column(s) kept as free fields: {', '.join(free)}")
     if "patient" not in columns:
         notes.append(f"{path.name}: no patient column, so every slide counts as a patient of its own")
     return columns, notes

@@ -20,8 +20,9 @@ from typing import Generic, TypeAlias, TypeVar
 from slideseek.archive.catalog import Stage
 from slideseek.engine import Engine
 from slideseek.errors import SlideError, SlideseekError, one_line
-from slideseek.slides.patch_images import MAX_UNREADABLE, patch_images
+from slideseek.slides.patch_images import MAX_UNREADABLE, patch_images, read_mpp
 from slideseek.slides.reader import open_slide
+from slideseek.slides.resolution import finer_than_scanned
 from slideseek.types import Int64, Patches, UInt8
 
 DEBUG_VARIABLE = "SLIDESEEK_DEBUG"
@@ -108,8 +109,8 @@ def read_slide(task: SlideTask, max_unreadable: float = MAX_UNREADABLE) -> Itera
         return
     with slide:
 
-        def facts() -> Facts:
-            return Facts(slide.mpp, tuple(slide.notes), slide.unreadable, slide.filled)
+        def facts(*more: str) -> Facts:
+            return Facts(slide.mpp, (*slide.notes, *filter(None, more)), slide.unreadable, slide.filled)
 
         for selection in task.selections:
             started = time.perf_counter()
@@ -120,13 +121,14 @@ def read_slide(task: SlideTask, max_unreadable: float = MAX_UNREADABLE) -> Itera
                 continue
             yield Selected(selection.engine, patches, facts(), time.perf_counter() - started)
             for engine in selection.featurize if len(patches) else ():
+                side = engine.read_side(patches)
                 try:
-                    for rows, images in patch_images(slide, patches, engine.read_side(patches), max_unreadable):
+                    for rows, images in patch_images(slide, patches, side, max_unreadable):
                         yield Images(engine, rows, images)
                 except Exception as error:
                     yield Failed(engine, "featurize", as_slide_error("reading", error))
                 else:
-                    yield AllRead(engine, facts())
+                    yield AllRead(engine, facts(finer_than_scanned(slide.mpp, read_mpp(patches, side))))
 
 
 def as_slide_error(doing: str, error: Exception) -> SlideseekError:

@@ -17,6 +17,11 @@ MAX_UNREADABLE = 0.01
 """Share of a slide's patches that may be unreadable and left out; beyond it the slide fails."""
 
 
+def read_mpp(patches: Patches, side: int) -> float:
+    """Return the finest resolution, in µm per pixel, that patches are read at when read `side` pixels wide."""
+    return float(patches.mpp.min()) * patches.size / side
+
+
 def patch_images(
     slide: Slide, patches: Patches, side: int, max_unreadable: float = MAX_UNREADABLE
 ) -> Iterator[tuple[Int64, UInt8]]:

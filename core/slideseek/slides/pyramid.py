@@ -24,6 +24,14 @@ MAX_SOURCE_PIXELS = 2**28
 """Pixels one `read` may decode (16384 x 16384): beyond it a patch is a mistake of units, not a patch."""
 
 
+_SMALLEST_BLOCK = 512
+"""Level pixels a block is wide when it is given up rather than split: about the size of a tile."""
+
+
+class RegionError(SlideError):
+    """A region of a slide that cannot be decoded; the rest of the slide can."""
+
+
 class PyramidSlide(ABC):
     """A slide made of levels. Honours `slideseek.interfaces.Slide`; a reader adds only `_read_level`.
 
@@ -86,9 +94,12 @@ class PyramidSlide(ABC):
                 "ask for a smaller size or a finer resolution",
             )
         x, y = xy
-        image, filled = self._render(Box(x, y, x + size * scale_x, y + size * scale_y), (size, size), level)
-        with self._counting:
-            self.filled += filled
+        try:
+            image, filled = self._render(Box(x, y, x + size * scale_x, y + size * scale_y), (size, size), level)
+        except RegionError:
+            self._count(unreadable=1)
+            raise
+        self._count(filled=filled)
         return image
 
     def thumbnail(self, side: int) -> UInt8:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -54,9 +55,15 @@ class Hamming(StoredIndex):
         self.compared_ += sum(map(len, queries)) * self.store_.nbytes
         if self.compared_ < COMPILED_AFTER:
             return [(slots, hamming_numpy.distances(self.store_, query, slots, self.direction)) for query in queries]
-        from .hamming_compiled import find  # imports numba
+        return [*_compiled_find()(self.store_, queries, slots, k, self.direction)]
 
-        return [*find(self.store_, queries, slots, k, self.direction)]
+
+@cache
+def _compiled_find() -> Callable[..., list[tuple[Int64, Float64]]]:
+    """Import numba, which takes its time, and return the search that uses it."""
+    from .hamming_compiled import find
+
+    return find
 
 
 def words(packed: NDArray[Any]) -> NDArray[np.uint64]:

@@ -34,26 +34,27 @@ def find(store: SlideStore, queries: Sequence[Words], slots: Int64 | None, k: in
     queries: uint64 (rows, words) each. slots: ascending, None for all. Queries are shared between
     threads, as many as NUMBA_NUM_THREADS says or the process may run at once; a single query runs in the caller's.
     """
-    parts = [(base, segment, chosen) for base, segment, chosen in runs(store, slots) if len(chosen)]
-    singles = all(len(query) == 1 for query in queries) and all(segment.single for _, segment, _ in parts)
+    parts = [part for part in runs(store, slots) if len(part[2])]
+    rows = sum([len(query) for query in queries])
+    singles = rows == len(queries) and all(segment.single for _, segment, _ in parts)
 
     def answer(share: Sequence[Words]) -> list[Found]:
         if singles:
-            cuts = range(0, len(share), BATCH)
-            return [found for at in cuts for found in _near_singles(parts, np.concatenate(share[at : at + BATCH]), k)]
+            batches = [share[first : first + BATCH] for first in range(0, len(share), BATCH)]
+            return [found for batch in batches for found in _near_singles(parts, batch, k)]
         return [_near_sets(parts, query, k, DIRECTIONS.index(direction)) for query in share]
 
-    work = sum(len(query) for query in queries) * store.nbytes
-    threads = min(config.NUMBA_NUM_THREADS, len(queries), work // SHARED_BYTES)
+    threads = min(config.NUMBA_NUM_THREADS, len(queries), rows * store.nbytes // SHARED_BYTES)
     if threads <= 1:
         return answer(queries)
     cuts = np.linspace(0, len(queries), threads + 1).astype(int).tolist()
-    shares = [queries[first:last] for first, last in pairwise(cuts)]
     with ThreadPoolExecutor(threads) as pool:
-        return [found for share in pool.map(answer, shares) for found in share]
+        shares = pool.map(answer, [queries[first:last] for first, last in pairwise(cuts)])
+        return [found for share in shares for found in share]
 
 
-def _near_singles(parts: Sequence[tuple[int, Segment, Int64]], queries: Words, k: int) -> list[Found]:
+def _near_singles(parts: Sequence[tuple[int, Segment, Int64]], batch: Sequence[Words], k: int) -> list[Found]:
+    queries = batch[0] if len(batch) == 1 else np.concatenate(batch)
     heaps = np.full((len(queries), k), FARTHEST, np.int32)
     collected: list[list[Found]] = [[] for _ in queries]
     for base, segment, chosen in parts:
@@ -63,7 +64,7 @@ def _near_singles(parts: Sequence[tuple[int, Segment, Int64]], queries: Words, k
         tile = min(max(1, TILE_BYTES // (8 * words.shape[1])), TILE_ROWS)
         counts = find_singles(words, chosen, tile, queries, heaps, found, quarters)
         for at, count in enumerate(counts.tolist()):
-            collected[at].append((found[at, :count] + base, quarters[at, :count] * 0.25))
+            collected[at].append((found[at, :count] + base, quarters[at, :count] / 4))
     return [_joined(found) for found in collected]
 
 
@@ -75,7 +76,7 @@ def _near_sets(parts: Sequence[tuple[int, Segment, Int64]], query: Words, k: int
         found, quarters = np.empty(size, np.int64), np.empty(size, np.int32)
         words = segment.fields["words"]
         count = find_sets(words, segment.starts, chosen, query, direction, heap, found, quarters)
-        collected.append((found[:count] + base, quarters[:count] * 0.25))
+        collected.append((found[:count] + base, quarters[:count] / 4))
     return _joined(collected)
 
 

@@ -87,7 +87,7 @@ def test_bad_manifest_rows_keep_the_good_slides(tmp_path, tiny_slides, tiny_conf
     assert any("s1: missing patient" in line and "--allow-missing-patient" in line for line in failed)
     assert any("s2: duplicate slide" in line and "keep one of the rows" in line for line in failed)
     assert any("ghost: no file found" in line for line in failed)
-    assert any("column 'sitee'" in line and "did you mean 'site'" in line for line in done.err.splitlines())
+    assert any("unknown column" in line and "'sitee' (did you mean 'site'?)" in line for line in done.err.splitlines())
     assert "6 added" in done.out
     assert slideseek("build", "-a", archive).code == 0
     assert slideseek("search", "s0", "-a", archive).code == 0

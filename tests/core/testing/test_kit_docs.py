@@ -5,8 +5,10 @@ import inspect
 import re
 import shlex
 import sys
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import click
@@ -16,9 +18,9 @@ from slideseek import interfaces
 from slideseek.cli import cli
 from slideseek.config import parse_config
 from slideseek.engine import make_engines
-from slideseek.hookspecs import Hooks
+from slideseek.hookspecs import Hooks, Register
 from slideseek.plugins import load_registry
-from slideseek.testing import Check, encoder_checks, featurizer_checks, index_checks, selector_checks
+from slideseek.testing import Check, encoder_checks, featurizer_checks, index_checks, run_checks, selector_checks
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGES = ROOT / "docs" / "plugins"
@@ -34,7 +36,11 @@ PROTOCOLS = [
 
 def signature(function: Any) -> str:
     """Write a signature as a reader expects it: no `self`, no quotes around types."""
-    return re.sub(r"\(self(, )?", "(", f"{function.__name__}{inspect.signature(function)}").replace("'", "")
+    return (
+        re.sub(r"\(self(, )?", "(", f"{function.__name__}{inspect.signature(function)}")
+        .replace("'", "")
+        .replace(str(Register), "Register")
+    )
 
 
 def members(protocol: type) -> Iterator[str]:
@@ -120,6 +126,21 @@ def test_tutorial_shows_the_distribution_that_is_tested() -> None:
     }
     for path, code in shown.items():
         assert code == (SAMPLE / path).read_text(encoding="utf-8"), path
+
+
+def test_failure_that_the_tutorial_shows_is_what_the_kit_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = ModuleType("encoder_without_a_guard")
+    monkeypatch.setitem(sys.modules, module.__name__, module)  # a dataclass looks its module up
+    whole = (SAMPLE / "src/slideseek_median/encoder.py").read_text(encoding="utf-8")
+    guard = "        if len(bag) == 0:\n            raise EmptyBagError(bag.slide_id)\n"
+    assert guard in whole
+    exec(whole.replace(guard, ""), module.__dict__)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # the mean of nothing
+        failed = [result for result in run_checks("encoder", module.MedianSign) if not result.passed]
+    text = " ".join((PAGES / "first-encoder.md").read_text(encoding="utf-8").split())
+    assert len(failed) == 1
+    assert f"FAILED {failed[0].name}: {failed[0].summary} {failed[0].message}" in text
 
 
 def test_configuration_of_the_tutorial_loads(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,93 @@
+"""TIFF files: the ones OpenSlide refuses, and a look at whether a file is complete."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tifffile
+from numpy.typing import NDArray
+from PIL import Image
+
+from slideseek.errors import SlideError
+from slideseek.slides.image_reader import ArraySlide
+from slideseek.slides.refusals import MAX_PLAIN_PIXELS, damaged, too_many_pixels
+from slideseek.slides.resolution import resolve
+from slideseek.slides.samples import eight_bit
+from slideseek.types import UInt8
+
+TIFF_MAGIC = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
+
+_MIN_IS_WHITE, _PALETTE, _SEPARATED = 0, 3, 5
+_PLANES_APART = 2
+_UNITS = {2: "inch", 3: "centimeter"}
+
+# What tifffile has to say arrives as an exception too; without a handler Python prints its records to the terminal.
+logging.getLogger("tifffile").addHandler(logging.NullHandler())
+
+
+def open_tiff(path: Path, slide_id: str, mpp: float | None) -> ArraySlide:
+    """Open the first page of a TIFF, decoded whole, or raise `SlideError`."""
+    try:
+        with tifffile.TiffFile(path) as tiff:
+            page = tiff.pages[0]
+            if page.imagewidth * page.imagelength > MAX_PLAIN_PIXELS:
+                raise too_many_pixels(path)
+            resolution = resolve(_density(page), mpp, path.name)
+            array = _rgb(page, path)
+    except SlideError:
+        raise
+    except Exception as error:  # tifffile and its codecs raise many types for one thing: bytes they cannot decode
+        raise damaged(path, error) from error
+    return ArraySlide(array, resolution, slide_id, format="tiff")
+
+
+def missing_bytes(path: Path) -> int:
+    """Return how many bytes the tiles of a TIFF reach beyond the end of the file: 0 for a complete one.
+
+    A file OpenSlide opens and tifffile cannot follow counts as complete: its regions are checked when they are read.
+    """
+    try:
+        with tifffile.TiffFile(path) as tiff:
+            ends = [
+                offset + count
+                for page in tiff.pages
+                for offset, count in zip(page.dataoffsets, page.databytecounts)
+                if count
+            ]
+    except (tifffile.TiffFileError, ValueError, IndexError, AttributeError, KeyError):
+        return 0
+    return max(0, max(ends, default=0) - path.stat().st_size)
+
+
+def _density(page: Any) -> dict[str, str]:
+    """Return the resolution tags of a page as properties named like OpenSlide's."""
+    properties = {"tiff.ResolutionUnit": _UNITS.get(int(page.tags.valueof("ResolutionUnit", 2)), "none")}
+    for axis in "XY":
+        value = page.tags.valueof(f"{axis}Resolution")
+        if value is not None and value[1]:
+            properties[f"tiff.{axis}Resolution"] = str(value[0] / value[1])
+    return properties
+
+
+def _rgb(page: Any, path: Path) -> UInt8:
+    """Return a page as uint8 RGB, or RGBA where it has a fourth sample."""
+    data: NDArray[Any] = np.squeeze(page.asarray())
+    photometric = int(page.photometric)
+    if data.ndim == 3 and int(page.planarconfig) == _PLANES_APART:
+        data = np.moveaxis(data, 0, -1)
+    if photometric == _PALETTE and data.ndim == 2:
+        palette = np.moveaxis(np.asarray(page.colormap), 0, -1)
+        return (palette >> 8).astype(np.uint8)[data]
+    if data.ndim == 2:
+        grey = eight_bit(data)
+        return np.repeat((255 - grey if photometric == _MIN_IS_WHITE else grey)[..., None], 3, axis=2)
+    if data.ndim != 3 or data.shape[2] not in (3, 4):
+        raise SlideError(
+            f"{path.name} holds an array of shape {data.shape}, not one RGB or grey image", "export one RGB image of it"
+        )
+    if photometric == _SEPARATED:
+        return np.asarray(Image.fromarray(eight_bit(data), "CMYK").convert("RGB"))
+    return np.ascontiguousarray(eight_bit(data))
