@@ -5,8 +5,8 @@ The engine computes; it knows no archive. `slideseek.build` keeps what it comput
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
@@ -22,20 +22,70 @@ from slideseek.types import Bag, Code, CodeSpec, Float32, Patches, UInt8
 
 
 @dataclass(frozen=True)
+class Resolved:
+    """What an engine's configuration comes to: enough to know its results without importing a component.
+
+    settings: by kind, the options with their defaults and what else decides the output; kept with every result.
+    """
+
+    settings: Mapping[Kind, Mapping[str, Any]]
+    spec: CodeSpec
+    trainable: bool
+
+
+@dataclass(frozen=True)
 class Engine:
-    """Four components that fit each other. Made by `make_engine`, which checks that they do."""
+    """Four components that fit each other, made when they are first used.
+
+    Made by `make_engine`, which checks that they fit, or by `recall_engine` from what an earlier check resolved.
+    """
 
     config: EngineConfig
     registry: Registry
-    selector: Selector
-    featurizer: Featurizer
-    encoder: Encoder
-    spec: CodeSpec
+    resolved: Resolved
 
     @property
     def name(self) -> str:
         """The engine's name in the configuration."""
         return self.config.name
+
+    @property
+    def spec(self) -> CodeSpec:
+        """What the engine's codes look like."""
+        return self.resolved.spec
+
+    @cached_property
+    def selector(self) -> Selector:
+        """The component that chooses patches."""
+        made: Selector = self._make("selector")
+        return made
+
+    @cached_property
+    def featurizer(self) -> Featurizer:
+        """The component that turns patches into features."""
+        made: Featurizer = self._make("featurizer")
+        return made
+
+    @cached_property
+    def encoder(self) -> Encoder:
+        """The component that turns a bag into a code."""
+        made: Encoder = self._make("encoder")
+        return made
+
+    @property
+    def trainable(self) -> Trainable | None:
+        """The encoder, if it learns."""
+        if not self.resolved.trainable:
+            return None
+        return self.encoder if isinstance(self.encoder, Trainable) else None
+
+    def new_index(self) -> Index:
+        """Make an empty index of the configured kind."""
+        made: Index = self._make("index")
+        return made
+
+    def _make(self, kind: Kind) -> Any:
+        return make_component(self.registry, self.config.component(kind), f"engine.{self.name}.{kind}")
 
     def select(self, slide: Slide) -> Patches:
         """Choose the patches of a slide."""
@@ -83,47 +133,25 @@ class Engine:
             raise PluginError(f"encoder {self.config.encoder.use!r} returned a code of {code.slide_id!r}")
         return code
 
-    @property
-    def trainable(self) -> Trainable | None:
-        """The encoder, if it learns."""
-        return self.encoder if isinstance(self.encoder, Trainable) else None
-
-    def new_index(self) -> Index:
-        """Make an empty index of the configured kind."""
-        index: Index = make_component(self.registry, self.config.index, f"engine.{self.name}.index")
-        return index
-
-    @cached_property
-    def settings(self) -> dict[str, dict[str, Any]]:
-        """Resolved settings by kind, with what else decides each component's output: kept with every result."""
-        components = {"selector": self.selector, "featurizer": self.featurizer, "encoder": self.encoder}
-        resolved: dict[str, dict[str, Any]] = {}
-        for kind, component in (*components.items(), ("index", self.new_index())):
-            use = self.config.component(kind).use  # type: ignore[arg-type]
-            resolved[kind] = settings(component, use)
-            if isinstance(component, Fingerprinted):
-                resolved[kind]["fingerprint"] = component.fingerprint()
-        return resolved
-
     @cached_property
     def select_settings(self) -> str:
         """Name of the selector's settings."""
-        return digest(self.settings["selector"])
+        return digest(self.resolved.settings["selector"])
 
     @cached_property
     def feature_settings(self) -> str:
         """Name of the settings that decide the features: selector and featurizer."""
-        return digest([self.select_settings, self.settings["featurizer"]])
+        return digest([self.select_settings, self.resolved.settings["featurizer"]])
 
     @cached_property
     def encoder_settings(self) -> str:
         """Name of the settings that decide the model: everything up to the encoder."""
-        return digest([self.feature_settings, self.settings["encoder"]])
+        return digest([self.feature_settings, self.resolved.settings["encoder"]])
 
     @cached_property
     def index_settings(self) -> str:
         """Name of the index's settings."""
-        return digest(self.settings["index"])
+        return digest(self.resolved.settings["index"])
 
 
 def make_engine(config: EngineConfig, registry: Registry) -> Engine:
@@ -138,9 +166,39 @@ def make_engine(config: EngineConfig, registry: Registry) -> Engine:
             f" {config.encoder.use!r} ({spec}): {reason}",
             "choose another index: 'slideseek plugins list'",
         )
-    return Engine(config, registry, parts["selector"], parts["featurizer"], parts["encoder"], spec)
+    resolved: dict[Kind, dict[str, Any]] = {}
+    for kind, component in parts.items():
+        resolved[kind] = settings(component, config.component(kind).use)
+        if isinstance(component, Fingerprinted):
+            resolved[kind]["fingerprint"] = component.fingerprint()
+    engine = Engine(config, registry, Resolved(resolved, spec, isinstance(parts["encoder"], Trainable)))
+    for kind in ("selector", "featurizer", "encoder"):
+        engine.__dict__[kind] = parts[kind]  # already made: what `cached_property` would make again
+    return engine
 
 
 def make_engines(configs: Sequence[EngineConfig], registry: Registry) -> list[Engine]:
     """Build several engines, all checked before work begins."""
     return [make_engine(config, registry) for config in configs]
+
+
+def signature(config: EngineConfig, registry: Registry) -> str:
+    """Name a configuration and the versions of the plugins it uses, without importing any."""
+    parts = []
+    for kind in KINDS:
+        component = config.component(kind)
+        owner = registry.find(kind, component.use)
+        parts.append([kind, component.use, dict(component.options), owner.target, owner.owner])
+    return digest(parts)
+
+
+def pack_resolved(resolved: Resolved) -> dict[str, Any]:
+    """Return what was resolved as plain data."""
+    return {"settings": resolved.settings, "spec": asdict(resolved.spec), "trainable": resolved.trainable}
+
+
+def recall_engine(config: EngineConfig, registry: Registry, packed: Mapping[str, Any]) -> Engine:
+    """Return an engine from what was resolved when it was built; its components are imported only when used."""
+    return Engine(
+        config, registry, Resolved(packed["settings"], CodeSpec(**packed["spec"]), bool(packed["trainable"]))
+    )

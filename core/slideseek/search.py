@@ -21,10 +21,6 @@ from slideseek.engine import Engine
 from slideseek.errors import SlideseekError, UsageError
 from slideseek.filters import Filter, parse_filter
 from slideseek.plugins import nearest
-from slideseek.slides.identity import fingerprint
-from slideseek.slides.patch_images import read_mpp
-from slideseek.slides.reader import open_slide
-from slideseek.slides.resolution import finer_than_scanned
 from slideseek.types import Code, Hit, Mask, SlideRecord
 
 Mode: TypeAlias = Literal["vertical", "horizontal"]
@@ -74,11 +70,6 @@ class Searcher:
         self.engine = engine
         self._notes: list[str] = []
         self._ledger = Ledger(archive, self._notes.append)
-        if engine.trainable is not None:
-            model = archive.catalog.model(engine.encoder_settings)
-            if model is None:
-                raise SlideseekError(f"engine {engine.name!r} is not fitted yet", "run 'slideseek build'")
-            load_model(archive.root, engine.trainable, model)
         opened = open_index(archive, engine, self._ledger)
         self.index = opened.index
         self._notes.extend(opened.notes)
@@ -123,6 +114,12 @@ class Searcher:
 
         A file whose content is in the archive is that slide: its stored code and record are used.
         """
+        # Reading slides needs libraries that searching stored codes does not: they load when a file is asked about.
+        from slideseek.slides.identity import fingerprint
+        from slideseek.slides.patch_images import read_mpp
+        from slideseek.slides.reader import open_slide
+        from slideseek.slides.resolution import finer_than_scanned
+
         for twin in self.archive.catalog.slides.by_fingerprint(fingerprint(path)):
             if self._ledger.done(self.engine, "encode", twin) and mpp in (None, twin.record.mpp):
                 query = self.stored(twin.id)
@@ -132,11 +129,21 @@ class Searcher:
             if not len(patches):
                 raise SlideseekError(f"no tissue found in {path.name}", "look at the slide")
             bag = self.engine.featurize(slide, patches, site)
+            self._load_model()
             finer = finer_than_scanned(slide.mpp, read_mpp(patches, self.engine.read_side(patches)))
             notes = tuple(note for note in (*slide.notes, finer) if note)
             code = self.engine.encode(bag)
         # The path is no slide's id, so a slide of the archive that shares the file's stem is not left out.
         return Query(SlideRecord(str(path), str(path), patient=patient, site=site), code, notes)
+
+    def _load_model(self) -> None:
+        """Restore the fitted encoder; searching with stored codes does not need it."""
+        if (encoder := self.engine.trainable) is None:
+            return
+        model = self.archive.catalog.model(self.engine.encoder_settings)
+        if model is None:
+            raise SlideseekError(f"engine {self.engine.name!r} is not fitted yet", "run 'slideseek build'")
+        load_model(self.archive.root, encoder, model)
 
     def search(
         self,

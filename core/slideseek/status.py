@@ -8,7 +8,8 @@ from slideseek.archive.archive import Archive
 from slideseek.archive.catalog import Stage, StageRecord
 from slideseek.archive.slide_table import SlideRow
 from slideseek.building.ledger import Ledger
-from slideseek.engine import Engine, make_engines
+from slideseek.building.index_store import open_engine
+from slideseek.engine import Engine
 from slideseek.plugins import load_registry
 
 STAGES: tuple[Stage, ...] = ("select", "featurize", "encode")
@@ -16,7 +17,8 @@ STAGES: tuple[Stage, ...] = ("select", "featurize", "encode")
 
 def archive_status(archive: Archive) -> dict[str, Any]:
     """Return the archive's slides with their state under each engine, the engines, and the last run."""
-    engines = make_engines(archive.config.engines, load_registry())
+    registry = load_registry()
+    engines = [open_engine(archive, config, registry) for config in archive.config.engines]
     ledger = Ledger(archive, lambda _: None)
     slides = [_slide(slide, engines, ledger) for slide in archive.catalog.slides]
     runs = archive.catalog.runs()
@@ -77,7 +79,7 @@ def _engine(engine: Engine, archive: Archive, ledger: Ledger) -> dict[str, Any]:
     current = (engine.index_settings, codes, archive.catalog.generation(codes))
     return {
         "name": engine.name,
-        "settings": engine.settings,
+        "settings": engine.resolved.settings,
         "code": str(engine.spec),
         "coded": len(coded),
         "bytes_per_slide": sum(r.bytes for r in coded) / len(coded) if coded else 0.0,

@@ -6,6 +6,7 @@ Components are found through the registry, as a user's are. What a component can
 from __future__ import annotations
 
 import dataclasses
+import importlib.util
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,12 @@ BUNDLED = [entry for entry in load_registry().registrations() if entry.distribut
 BRIEF = {"epochs": 2}
 
 
+def need_extra(extra: str, module: str) -> None:
+    """Skip the test where an extra is not installed; `module` is looked for, not imported."""
+    if importlib.util.find_spec(module) is None:
+        pytest.skip(f"the extra {extra!r} is not installed")
+
+
 def densenet_weights(folder: Path) -> dict[str, Any]:
     """Draw weights for DenseNet-121: the published ones are the user's to get."""
     import torch
@@ -43,8 +50,8 @@ def onnx_weights(folder: Path) -> dict[str, Any]:
     """Write the smallest network that looks at pixels: one convolution, averaged."""
     import numpy as np
 
-    onnx = pytest.importorskip("onnx")
-    pytest.importorskip("onnxruntime")
+    need_extra("onnx", "onnxruntime")
+    onnx = pytest.importorskip("onnx", reason="onnx, which writes the model file, is not installed")
     kernel = np.random.default_rng(0).normal(size=(8, 3, 3, 3)).astype(np.float32)
     floats = onnx.TensorProto.FLOAT
     graph = onnx.helper.make_graph(
@@ -64,7 +71,7 @@ def onnx_weights(folder: Path) -> dict[str, Any]:
 
 def timm_weights(folder: Path) -> dict[str, Any]:
     """Draw weights for a small network of timm."""
-    pytest.importorskip("timm", reason="the extra 'timm' is not installed", exc_type=ImportError)
+    need_extra("timm", "timm")
     import torch
 
     from slideseek_plugins.featurizers.timm_import import import_timm
@@ -110,7 +117,7 @@ def options(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Registration,
 )
 def test_bundled(entry: Registration, check: Check, options: Callable[[Registration, type], dict[str, Any]]) -> None:
     if extra := EXTRAS.get((entry.kind, entry.name)):
-        pytest.importorskip(extra, reason=f"the extra {extra!r} is not installed", exc_type=ImportError)
+        need_extra(extra, extra)
     loaded = load_registry().load(entry.kind, entry.name)
     given = options(entry, loaded)
     check(lambda: loaded(**given))

@@ -187,7 +187,18 @@ class Catalog:
         row = self._db.execute("SELECT value FROM generations WHERE settings = ?", (settings,)).fetchone()
         return int(row[0]) if row else 0
 
-    # Models and indexes
+    # Engines, models and indexes
+
+    def engine(self, name: str, signature: str) -> dict[str, Any] | None:
+        """Return what an engine's configuration came to when it was built, if its signature is still the same."""
+        row = self._db.execute(
+            "SELECT resolved FROM engines WHERE name = ? AND signature = ?", (name, signature)
+        ).fetchone()
+        return dict(json.loads(row[0])) if row else None
+
+    def put_engine(self, name: str, signature: str, resolved: Mapping[str, Any]) -> None:
+        """Remember what an engine's configuration came to."""
+        self._db.execute("INSERT OR REPLACE INTO engines VALUES (?,?,?)", (name, signature, json.dumps(resolved)))
 
     def model(self, settings: str) -> ModelRow | None:
         """Return the current model of an encoder's settings, if it was fitted."""

@@ -68,6 +68,8 @@ CREATE TABLE models (
     created TEXT NOT NULL
 ) STRICT;
 
+CREATE TABLE engines (name TEXT PRIMARY KEY, signature TEXT NOT NULL, resolved TEXT NOT NULL) STRICT;
+
 CREATE TABLE generations (settings TEXT PRIMARY KEY, value INTEGER NOT NULL) STRICT;
 CREATE TRIGGER codes_inserted AFTER INSERT ON stages WHEN new.stage = 'encode' BEGIN
     INSERT INTO generations VALUES (new.settings, 1) ON CONFLICT DO UPDATE SET value = value + 1;

@@ -24,7 +24,7 @@ from slideseek.building.index_store import save_index
 from slideseek.building.ledger import Ledger
 from slideseek.building.prefetch import as_slide_error
 from slideseek.building.reporting import BuildSummary, Reporter, SlideReport
-from slideseek.engine import Engine
+from slideseek.engine import Engine, pack_resolved, signature
 from slideseek.errors import SlideseekError
 from slideseek.keys import digest
 
@@ -63,9 +63,14 @@ class Builder:
     def run(self) -> BuildSummary:
         """Select and featurize every slide, then fit, encode and index for each engine."""
         with self.archive.writing():
-            config = json.dumps({engine.name: engine.settings for engine in self.engines}, sort_keys=True)
+            config = json.dumps({engine.name: engine.resolved.settings for engine in self.engines}, sort_keys=True)
             versions = {"slideseek": __version__, "python": platform.python_version()}
             run = self.catalog.start_run("build", config, versions)
+            with self.catalog.transaction():
+                for engine in self.engines:
+                    self.catalog.put_engine(
+                        engine.name, signature(engine.config, engine.registry), pack_resolved(engine.resolved)
+                    )
             outcome = "interrupted"
             try:
                 self._features()

@@ -10,10 +10,12 @@ from slideseek.archive.catalog import IndexRow
 from slideseek.archive.files import replacing_folder
 from slideseek.archive.payloads import unpack_code
 from slideseek.building.ledger import Ledger
-from slideseek.engine import Engine
+from slideseek.config import EngineConfig
+from slideseek.engine import Engine, make_engine, recall_engine, signature
 from slideseek.errors import DamagedError
 from slideseek.interfaces import Index
 from slideseek.keys import digest
+from slideseek.plugins import Registry
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +24,12 @@ class OpenIndex:
 
     index: Index
     notes: tuple[str, ...] = ()
+
+
+def open_engine(archive: Archive, config: EngineConfig, registry: Registry) -> Engine:
+    """Return an engine to search with: as it was last built, without importing its components, or made anew."""
+    packed = archive.catalog.engine(config.name, signature(config, registry))
+    return recall_engine(config, registry, packed) if packed else make_engine(config, registry)
 
 
 def save_index(archive: Archive, engine: Engine, ledger: Ledger) -> IndexRow:

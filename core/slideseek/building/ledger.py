@@ -28,7 +28,7 @@ class Ledger:
             return engine.select_settings
         if stage == "featurize":
             return engine.feature_settings
-        if engine.trainable is None:
+        if not engine.resolved.trainable:
             return engine.encoder_settings
         model = self.catalog.model(engine.encoder_settings)
         return digest([engine.encoder_settings, model.key if model else ""])

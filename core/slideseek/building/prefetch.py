@@ -167,8 +167,8 @@ class Ahead(Generic[Item]):
         remaining = iter(sources)
         try:
             while True:
-                while len(waiting) <= self._workers and (source := next(remaining, None)) is not None:
-                    waiting.append(_Background(source, self._patience))
+                while len(waiting) <= self._workers and (following := next(remaining, None)) is not None:
+                    waiting.append(_Background(following, self._patience))
                 if not waiting:
                     return
                 current = waiting.popleft()

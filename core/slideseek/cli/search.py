@@ -52,7 +52,7 @@ def command(
     as_csv: bool,
 ) -> None:
     """Find the slides most similar to QUERY: the id of a slide in the archive, or a slide file."""
-    from slideseek.engine import make_engine
+    from slideseek.building.index_store import open_engine
     from slideseek.errors import UsageError
     from slideseek.plugins import load_registry
     from slideseek.search import Searcher
@@ -60,7 +60,7 @@ def command(
     if as_json and as_csv:
         raise UsageError("--json and --csv exclude each other")
     with open_archive(folder) as archive:
-        searcher = Searcher(archive, make_engine(archive.config.engine(name), load_registry()))
+        searcher = Searcher(archive, open_engine(archive, archive.config.engine(name), load_registry()))
         made = searcher.query(query, site, patient, mpp)
         answer = searcher.search(made, count, "vertical" if vertical else "horizontal", where, include_same_patient)
     if as_json:

@@ -53,7 +53,7 @@ def search_report(
     facts = {"archive": archive.root.name, "slides": str(len(archive.catalog.slides)), "slideseek": __version__}
     for engine in engines:
         facts[f"engine {engine.name}"] = "; ".join(
-            f"{kind}: {canonical_json(chosen)}" for kind, chosen in engine.settings.items()
+            f"{kind}: {canonical_json(chosen)}" for kind, chosen in engine.resolved.settings.items()
         )
     return Report(title, f"Nearest slides in {archive.root.name}", facts, tables, sections)
 

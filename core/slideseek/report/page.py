@@ -17,7 +17,8 @@ from jinja2 import Environment, StrictUndefined, Template
 from slideseek.report.images import jpeg_data_uri, length_label, scale_bar
 from slideseek.types import UInt8
 
-NUMBER = re.compile(r"[-+−]?[\d.,  ]*\d\s?(%|s|ms|µs|min|h|x|×|bits?|bytes?|B|[kKMG]i?B)?|[-–—]?")
+NUMBER = re.compile(r"(?=.*\d)[\d\s.,%+−±×()\[\]–-]*(s|ms|µs|min|h|bits?|bytes?|B|[kMG]i?B)?|[–-]?")
+"""A cell that is aligned to the right: a number with or without sign, interval and unit, a dash, or nothing."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,3 +1,55 @@
+"""The identity of a slide's content, whatever its path."""
+
+from __future__ import annotations
+
 import hashlib
-def fingerprint(path):
-    return "sha256:"+hashlib.sha256(path.read_bytes()).hexdigest()
+from collections.abc import Iterator
+from pathlib import Path
+
+from slideseek.errors import SlideError
+from slideseek.slides.discovery import slide_files
+from slideseek.slides.refusals import first_bytes, one_line
+
+WHOLE_BYTES = 64 * 2**20
+"""Content up to this size is hashed whole; reading a larger slide whole could take longer than indexing it."""
+
+BLOCK_BYTES = 256 * 2**10
+BLOCKS = 64
+
+
+def fingerprint(path: Path) -> str:
+    """Return "sha256:<hex>" of the content, or "sampled-sha256:<hex>" of samples of it when it is large.
+
+    A sample is the size and 64 evenly spaced blocks of 256 KiB, the first and the last of the file among them. A slide
+    of one file of up to 64 MiB has exactly the SHA-256 of that file. All files of a MIRAX slide, a Hamamatsu VMS slide
+    or a DICOM series belong to the content, whichever file of the series is named. Raises `SlideError` for what cannot
+    be read.
+    """
+    path = Path(path)
+    first_bytes(path)
+    try:
+        parts = slide_files(path)
+        sizes = [part.stat().st_size for part in parts]
+        sampled = sum(sizes) > WHOLE_BYTES
+        digest = hashlib.sha256()
+        for part, size in zip(parts, sizes):
+            # The sizes keep the border between two files from moving unseen.
+            if sampled or len(parts) > 1:
+                digest.update(f"{size}\n".encode())
+            for block in _blocks(part, size, sampled):
+                digest.update(block)
+    except OSError as error:
+        raise SlideError(f"{path} cannot be read ({one_line(error)})", "check the disk or the permissions") from error
+    return f"{'sampled-' if sampled else ''}sha256:{digest.hexdigest()}"
+
+
+def _blocks(path: Path, size: int, sampled: bool) -> Iterator[bytes]:
+    """Yield the whole content, or the sampled blocks of it."""
+    with path.open("rb") as file:
+        if not sampled or size <= BLOCKS * BLOCK_BYTES:
+            while block := file.read(2**20):
+                yield block
+            return
+        for number in range(BLOCKS):
+            file.seek((size - BLOCK_BYTES) * number // (BLOCKS - 1))
+            yield file.read(BLOCK_BYTES)

@@ -13,7 +13,7 @@ import numpy as np
 from PIL import Image
 
 from slideseek.errors import SlideError
-from slideseek.slides.resampling import Box, Level, blocks, choose_level, flatten, resize, source_window
+from slideseek.slides.resampling import Box, Level, blocks, choose_level, flatten, quarters, resize, source_window
 from slideseek.slides.resolution import Resolution
 from slideseek.types import UInt8
 
@@ -105,14 +105,16 @@ class PyramidSlide(ABC):
     def thumbnail(self, side: int) -> UInt8:
         """Return RGB uint8 (h, w, 3) of the whole slide, the longer side at most `side` pixels and never enlarged.
 
-        It is made of the pyramid's pixels, never of the label, macro or thumbnail images stored beside them.
+        It is made of the pyramid's pixels, never of the label, macro or thumbnail images stored beside them. What
+        cannot be decoded shows the background and is counted in `unreadable`.
         """
         if not 1 <= side <= math.isqrt(MAX_OUTPUT_PIXELS):
             raise ValueError(f"thumbnail: side between 1 and {math.isqrt(MAX_OUTPUT_PIXELS)}, not {side}")
         width, height = self.dimensions
         scale = max(1.0, max(width, height) / side)
         size = max(1, round(width / scale)), max(1, round(height / scale))
-        return self._render(Box(0, 0, width, height), size, choose_level(self.levels, scale))[0]
+        level = choose_level(self.levels, scale)
+        return self._render(Box(0, 0, width, height), size, level, spare_damage=True)[0]
 
     def close(self) -> None:
         """Release the file; reading afterwards raises `SlideError`."""
@@ -133,21 +135,40 @@ class PyramidSlide(ABC):
         The region may reach beyond the level: what lies outside is transparent.
         """
 
-    def _render(self, box: Box, size: tuple[int, int], level: int) -> tuple[UInt8, int]:
-        """Return `box` (level-0 pixels, may be fractional) resampled to `size` (w, h), and how many pixels were filled."""
+    def _render(self, box: Box, size: tuple[int, int], level: int, *, spare_damage: bool = False) -> tuple[UInt8, int]:
+        """Return `box` (level-0 pixels, may be fractional) resampled to `size` (w, h), and the number of filled pixels.
+
+        spare_damage: leave the background where a region cannot be decoded, instead of raising `RegionError`.
+        """
         if self._closed:
             raise SlideError(f"slide {self.id!r} is closed", "open it again before reading")
         canvas = np.empty((size[1], size[0], 3), dtype=np.uint8)
         canvas[:] = self.background
         filled = 0
-        for part, (left, top, right, bottom) in blocks(box, size, self.levels[level].downsample):
-            shape = right - left, bottom - top
+        pending = list(blocks(box, size, self.levels[level].downsample))
+        while pending:
+            part, cells = pending.pop()
+            shape = cells.right - cells.left, cells.bottom - cells.top
             if part.outside(self.dimensions):
                 filled += shape[0] * shape[1]
                 continue
             window = source_window(part, box, self.levels[0], self.levels[level], shape)
-            opaque, alpha = flatten(self._read_level(level, window.origin, window.size), self.background)
-            canvas[top:bottom, left:right] = np.asarray(resize(opaque, window.box, shape))
+            try:
+                opaque, alpha = flatten(self._read_level(level, window.origin, window.size), self.background)
+            except RegionError:
+                if not spare_damage:
+                    raise
+                if min(shape) > 1 and min(window.size) > _SMALLEST_BLOCK:
+                    pending += quarters(part, cells)
+                else:
+                    self._count(unreadable=1)
+                continue
+            canvas[cells.top : cells.bottom, cells.left : cells.right] = np.asarray(resize(opaque, window.box, shape))
             if alpha is not None:
                 filled += int(np.count_nonzero(np.asarray(resize(alpha, window.box, shape)) < 128))
         return canvas, filled
+
+    def _count(self, *, filled: int = 0, unreadable: int = 0) -> None:
+        with self._counting:
+            self.filled += filled
+            self.unreadable += unreadable

@@ -10,7 +10,7 @@ from slideseek.errors import SlideError
 from slideseek.slides.image_reader import open_image
 from slideseek.slides.openslide_reader import OpenSlideReader
 from slideseek.slides.pyramid import PyramidSlide
-from slideseek.slides.refusals import damaged, one_line, truncated
+from slideseek.slides.refusals import damaged, first_bytes, truncated
 from slideseek.slides.tiff_reader import TIFF_MAGIC, missing_bytes, open_tiff
 
 
@@ -42,21 +42,3 @@ def open_slide(path: Path, slide_id: str = "", mpp: float | None = None) -> Pyra
         slide.close()
         raise truncated(path, missing)
     return slide
-
-
-def first_bytes(path: Path) -> bytes:
-    """Return the first bytes of a file, or raise `SlideError` for what is wrong with it as a file."""
-    try:
-        if path.is_dir():
-            raise SlideError(f"{path} is a folder, not a slide", "name the slide files in it")
-        with path.open("rb") as file:
-            head = file.read(16)
-    except FileNotFoundError as error:
-        raise SlideError(f"{path} does not exist", "check the path") from error
-    except PermissionError as error:
-        raise SlideError(f"{path} may not be read (permission denied)", "ask for permission to read it") from error
-    except OSError as error:
-        raise SlideError(f"{path} cannot be read ({one_line(error)})", "check the disk or the network share") from error
-    if not head:
-        raise SlideError(f"{path.name} is empty (0 bytes)", "copy the file again")
-    return head

@@ -1,4 +1,4 @@
-"""The one-line reasons why a file is no slide, each with what to do about it."""
+"""Why a file is no slide: one line each, with what to do about it."""
 
 from __future__ import annotations
 
@@ -43,3 +43,21 @@ def too_many_pixels(path: Path) -> SlideError:
         f"{path.name} has more than {MAX_PLAIN_PIXELS:,} pixels, the most for an image that OpenSlide does not read",
         "convert it to a pyramidal tiled TIFF, which is read piece by piece",
     )
+
+
+def first_bytes(path: Path) -> bytes:
+    """Return the first bytes of a file, or raise `SlideError` for what is wrong with it as a file."""
+    try:
+        if path.is_dir():
+            raise SlideError(f"{path} is a folder, not a slide", "name the slide files in it")
+        with path.open("rb") as file:
+            head = file.read(16)
+    except FileNotFoundError as error:
+        raise SlideError(f"{path} does not exist", "check the path") from error
+    except PermissionError as error:
+        raise SlideError(f"{path} may not be read (permission denied)", "ask for permission to read it") from error
+    except OSError as error:
+        raise SlideError(f"{path} cannot be read ({one_line(error)})", "check the disk or the network share") from error
+    if not head:
+        raise SlideError(f"{path.name} is empty (0 bytes)", "copy the file again")
+    return head

@@ -47,6 +47,15 @@ class Box(NamedTuple):
         return self.right <= 0 or self.bottom <= 0 or self.left >= dimensions[0] or self.top >= dimensions[1]
 
 
+class Cells(NamedTuple):
+    """A rectangle of whole output pixels."""
+
+    left: int
+    top: int
+    right: int
+    bottom: int
+
+
 class Window(NamedTuple):
     """What to decode of a level (origin in level-0 pixels, size in level pixels) and the box inside it to resample."""
 
@@ -66,23 +75,35 @@ def choose_level(levels: Sequence[Level], scale: float) -> int:
     return best
 
 
-def blocks(box: Box, size: tuple[int, int], downsample: float) -> Iterator[tuple[Box, tuple[int, int, int, int]]]:
-    """Cut a box (level-0 pixels) and its output of `size` (w, h) into parts that are decoded one at a time.
-
-    Yield the part of the box and (left, top, right, bottom) of its output pixels.
-    """
-    step_x, step_y = (box.right - box.left) / size[0], (box.bottom - box.top) / size[1]
+def blocks(box: Box, size: tuple[int, int], downsample: float) -> Iterator[tuple[Box, Cells]]:
+    """Cut a box (level-0 pixels) and its output of `size` (w, h) into parts that are decoded one at a time."""
     side = math.isqrt(BLOCK_PIXELS)
-    columns = max(1, min(size[0], int(side * downsample / step_x)))
-    rows = max(1, min(size[1], int(side * downsample / step_y)))
-    for top in range(0, size[1], rows):
-        bottom = min(size[1], top + rows)
-        for left in range(0, size[0], columns):
-            right = min(size[0], left + columns)
-            part = Box(
-                box.left + left * step_x, box.top + top * step_y, box.left + right * step_x, box.top + bottom * step_y
+    columns = max(1, int(side * downsample * size[0] / (box.right - box.left)))
+    rows = max(1, int(side * downsample * size[1] / (box.bottom - box.top)))
+    yield from _cut(box, Cells(0, 0, *size), columns, rows)
+
+
+def quarters(part: Box, cells: Cells) -> Iterator[tuple[Box, Cells]]:
+    """Cut one part in four (fewer where it has a single row or column of output pixels)."""
+    return _cut(part, cells, -(-(cells.right - cells.left) // 2), -(-(cells.bottom - cells.top) // 2))
+
+
+def _cut(box: Box, cells: Cells, columns: int, rows: int) -> Iterator[tuple[Box, Cells]]:
+    """Yield the parts of a box, each of at most `columns` x `rows` output pixels, with those pixels."""
+    step_x = (box.right - box.left) / (cells.right - cells.left)
+    step_y = (box.bottom - box.top) / (cells.bottom - cells.top)
+    for top in range(cells.top, cells.bottom, rows):
+        for left in range(cells.left, cells.right, columns):
+            cut = Cells(left, top, min(cells.right, left + columns), min(cells.bottom, top + rows))
+            yield (
+                Box(
+                    box.left + (cut.left - cells.left) * step_x,
+                    box.top + (cut.top - cells.top) * step_y,
+                    box.left + (cut.right - cells.left) * step_x,
+                    box.top + (cut.bottom - cells.top) * step_y,
+                ),
+                cut,
             )
-            yield part, (left, top, right, bottom)
 
 
 def source_window(part: Box, whole: Box, base: Level, level: Level, size: tuple[int, int]) -> Window:

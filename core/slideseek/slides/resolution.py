@@ -127,28 +127,40 @@ def resolve(properties: Mapping[str, str], stated: float | None = None, name: st
     elif fields:
         chosen = fields.pop(0)
     else:
-        hint = f"objective {objective:g}x suggests --mpp {nominal_mpp(objective):g}; " if objective else ""
-        raise SlideError(f"{name} does not say its resolution (µm per pixel)", hint + HOW_TO_STATE)
+        raise SlideError(f"{name} does not say its resolution (µm per pixel)", _hint(objective))
     _check(chosen, name, objective)
     return Resolution(
         chosen.mpp_x, chosen.mpp_y, chosen.source, (*chosen.notes, *_remarks(chosen, fields, objective, stated))
     )
 
 
+def _hint(objective: float | None) -> str:
+    """Return how to state the resolution, with a suggestion where the file names its objective."""
+    if objective is None:
+        return HOW_TO_STATE
+    return f"{HOW_TO_STATE}; objective {objective:g}x suggests --mpp {nominal_mpp(objective):g}"
+
+
+def _default(field: _Field) -> str:
+    """Return a remark on a density that image software writes without knowing the scanner, else ""."""
+    return f", the {25_400 / field.mpp:.0f} dpi of image software" if _is_software_default(field) else ""
+
+
 def _check(field: _Field, name: str, objective: float | None) -> None:
     low, high = PLAUSIBLE_MPP
-    hint = f"objective {objective:g}x suggests --mpp {nominal_mpp(objective):g}; " if objective else ""
+    hint = _hint(objective)
     for value in (field.mpp_x, field.mpp_y):
         if not (math.isfinite(value) and low <= value <= high):
             raise SlideError(
-                f"{name} has an implausible resolution of {value:.4g} µm/px ({field.source}; {low:g} to {high:g} is allowed)",
-                hint + HOW_TO_STATE,
+                f"{name} has an implausible resolution of {value:.4g} µm/px ({field.source}{_default(field)}); "
+                f"{low:g} to {high:g} is allowed",
+                hint,
             )
     if _apart(field.mpp_x, field.mpp_y) > MAX_ANISOTROPY:
         raise SlideError(
             f"{name} has pixels of {field.mpp_x:.4g} x {field.mpp_y:.4g} µm ({field.source}), more than "
             f"{MAX_ANISOTROPY:.0%} from square",
-            hint + HOW_TO_STATE,
+            hint,
         )
 
 
@@ -188,20 +200,17 @@ def _fields(properties: Mapping[str, str]) -> Iterator[_Field]:
 
 
 def _pair(properties: Mapping[str, str], key_x: str, key_y: str, factor: float) -> _Field | None:
-    text_x, text_y = properties.get(key_x, ""), properties.get(key_y, "")
-    x, note_x = _number(text_x)
-    y, note_y = _number(text_y)
-    notes = [f"{key}: {note}" for key, note in dict([(key_y, note_y), (key_x, note_x)]).items() if note]
+    """Read one number an axis; None when neither is there or a number."""
+    x, note_x = _number(properties.get(key_x, ""))
+    y, note_y = _number(properties.get(key_y, ""))
+    notes = [f"{key}: {note}" for key, note in {key_x: note_x, key_y: note_y}.items() if note]
     if x is None and y is None:
         return None
     if x is None or y is None:
-        have, lack = (key_y, key_x) if x is None else (key_x, key_y)
-        notes.append(f"only {have} is given, not {lack}: taken for both axes")
+        notes.append(f"only {key_y if x is None else key_x} is usable: taken for both axes")
     value_x = x if x is not None else y
     value_y = y if y is not None else x
-    if value_x is None or value_y is None:
-        return None
-    return _Field(key_x, value_x * factor, value_y * factor, tuple(notes))
+    return _Field(key_x, (value_x or 0.0) * factor, (value_y or 0.0) * factor, tuple(notes))
 
 
 def _tags(properties: Mapping[str, str], prefix: str) -> _Field | None:

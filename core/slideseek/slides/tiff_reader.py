@@ -80,7 +80,7 @@ def _rgb(page: Any, path: Path) -> UInt8:
         data = np.moveaxis(data, 0, -1)
     if photometric == _PALETTE and data.ndim == 2:
         palette = np.moveaxis(np.asarray(page.colormap), 0, -1)
-        return (palette >> 8).astype(np.uint8)[data]
+        return np.asarray((palette >> 8)[data], dtype=np.uint8)
     if data.ndim == 2:
         grey = eight_bit(data)
         return np.repeat((255 - grey if photometric == _MIN_IS_WHITE else grey)[..., None], 3, axis=2)

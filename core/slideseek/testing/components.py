@@ -36,10 +36,10 @@ def options_are_fields(make: Make) -> None:
             )
         else:
             require(
-                spec.name.endswith("_") and not spec.repr and not spec.compare,
-                f"the learnt field {spec.name!r} to be init=False, repr=False, compare=False and end with '_'",
+                (spec.name.endswith("_") or spec.name.startswith("_")) and not spec.repr and not spec.compare,
+                f"the field {spec.name!r}, no option, to be kept out of repr() and comparisons and named as state",
                 f"init=False, repr={spec.repr}, compare={spec.compare}",
-                f"write {spec.name.rstrip('_')}_: ... = field(init=False, repr=False, compare=False)",
+                f"write {spec.name.strip('_')}_: ... = field(init=False, repr=False, compare=False) for what is learnt",
             )
 
 

@@ -17,8 +17,8 @@ def directions(bag: Bag, mine: Code, raw: Float64, other: Code) -> Float64:
     w_i = mine_i / raw_i * other_i / (|mine| |other|). `mine` is the stored float32 code, so the parts add up to the
     similarity an index sees.
     """
-    a: Float64 = mine.rows[0].astype(np.float64)
-    b = _row(bag, mine, other)
+    check_comparable(bag, mine, other)
+    a, b = _row(mine), _row(other)
     scale = length(a) * length(b)
     if scale == 0:
         return np.zeros_like(a)
@@ -26,7 +26,8 @@ def directions(bag: Bag, mine: Code, raw: Float64, other: Code) -> Float64:
     return factor * b / scale
 
 
-def _row(bag: Bag, mine: Code, other: Code) -> Float64:
+def check_comparable(bag: Bag, mine: Code, other: Code) -> None:
+    """Raise an error that says why `mine`, the code of `bag`, and `other` cannot be compared, if so."""
     if other.rows.shape != mine.rows.shape or other.rows.dtype != mine.rows.dtype:
         raise SlideseekError(
             f"the code of slide {other.slide_id!r} is {other.rows.dtype} {other.rows.shape}, the code of "
@@ -38,5 +39,8 @@ def _row(bag: Bag, mine: Code, other: Code) -> Float64:
             f"slide {other.slide_id!r} is coded for {other.space!r} and slide {bag.slide_id!r} for {mine.space!r}",
             "conditioned codes are comparable within one site only",
         )
-    row: Float64 = other.rows[0].astype(np.float64)
+
+
+def _row(code: Code) -> Float64:
+    row: Float64 = code.rows[0].astype(np.float64)
     return row

@@ -10,11 +10,11 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from slideseek.types import Code, CodeSpec, Float32, Float64, Int64
+from slideseek.types import Code, CodeSpec, Float32, Float64, Mask
 
 from .sets import DIRECTIONS, Direction, set_distances
 from .store import SlideStore, blocks
-from .stored_index import StoredIndex
+from .stored_index import Near, StoredIndex
 
 BLOCK_BYTES = 1 << 24
 """Stored rows compared at a time, which bounds the working memory of a search."""
@@ -54,15 +54,17 @@ class Cosine(StoredIndex):
         rows = scaled(np.concatenate([code.rows for code in codes]))
         return [len(code) for code in codes], {"rows": rows, "norms": norms(rows)}
 
-    def _near(self, codes: Sequence[Code], slots: Int64 | None, k: int) -> list[tuple[Int64 | None, Float64]]:
+    def _near(self, codes: Sequence[Code], wanted: Mask | None, k: int) -> list[Near]:
         """Sort out the far slides with a fast matrix product of known error, then measure the rest exactly."""
         queries = [scaled(code.rows) for code in codes]
-        found: list[tuple[Int64 | None, Float64]] = []
+        slots, found = self.store_.slots(wanted), []
         for group in _groups(queries):
-            for query, rough in zip(group, _rough_distances(self.store_, group, slots, self.direction)):
-                near = np.flatnonzero(rough <= np.partition(rough, k - 1)[k - 1] + 2 * rough_error(query.shape[1]))
-                kept = near if slots is None else slots[near]
-                found.append((kept, _distances(self.store_, query, kept, self.direction)))
+            for query, rough in zip(group, _rough_distances(self.store_, group, wanted, self.direction)):
+                cut = np.partition(rough, k - 1)[k - 1] + 2 * rough_error(query.shape[1])
+                kept = slots[rough <= cut]
+                near = np.zeros(len(self.store_.slot_ids), np.bool_)
+                near[kept] = True
+                found.append((kept, _distances(self.store_, query, near, self.direction)))
         return found
 
 
@@ -99,15 +101,15 @@ def _groups(queries: Sequence[Float32]) -> list[list[Float32]]:
 
 
 def _rough_distances(
-    store: SlideStore, queries: Sequence[Float32], slots: Int64 | None, direction: Direction
+    store: SlideStore, queries: Sequence[Float32], wanted: Mask | None, direction: Direction
 ) -> list[Float64]:
-    """Return the set distances of several queries to each slide, within `rough_error` of the exact ones."""
+    """Return the set distances of several queries to each wanted slide, within `rough_error` of the exact ones."""
     together = np.concatenate(queries)
     lengths = norms(together)[:, None]
     units = np.divide(together, lengths, out=np.zeros_like(together), where=lengths > 0, casting="unsafe")
     cuts = np.cumsum([len(query) for query in queries])[:-1]
     found: list[list[Float64]] = [[] for _ in queries]
-    for fields, starts in blocks(store, slots, BLOCK_BYTES):
+    for fields, starts in blocks(store, wanted, BLOCK_BYTES):
         rows, lengths = fields["rows"], fields["norms"]
         dots = np.zeros((len(units), len(rows)))
         for first in range(0, rows.shape[1], CHUNK):
@@ -118,11 +120,11 @@ def _rough_distances(
     return [np.concatenate(parts) for parts in found]
 
 
-def _distances(store: SlideStore, query: Float32, slots: Int64, direction: Direction) -> Float64:
-    """Return the set distances to the slides in `slots`, each from one fixed order of additions."""
+def _distances(store: SlideStore, query: Float32, wanted: Mask, direction: Direction) -> Float64:
+    """Return the set distances to the wanted slides, in slot order, each from one fixed order of additions."""
     lengths, found = norms(query), [np.empty(0)]
     wide = query.astype(np.float64)
-    for fields, starts in blocks(store, slots, BLOCK_BYTES):
+    for fields, starts in blocks(store, wanted, BLOCK_BYTES):
         rows = fields["rows"].astype(np.float64)
         between = np.empty((len(wide), len(rows)))
         for row, length, out in zip(wide, lengths, between):

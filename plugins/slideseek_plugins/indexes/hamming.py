@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from itertools import accumulate, pairwise
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from slideseek.types import Code, CodeSpec, Float64, Int64
+from slideseek.types import Code, CodeSpec, Mask
 
 from . import hamming_numpy
 from .sets import DIRECTIONS, Direction
-from .stored_index import StoredIndex
+from .stored_index import Near, StoredIndex
 
 COMPILED_AFTER = 1 << 31
 """Bytes an index compares in numpy before it turns to the compiled kernels.
@@ -50,16 +51,19 @@ class Hamming(StoredIndex):
     def _fields(self, codes: Sequence[Code]) -> tuple[Sequence[int], Mapping[str, NDArray[Any]]]:
         return [len(code) for code in codes], {"words": words(np.concatenate([code.rows for code in codes]))}
 
-    def _near(self, codes: Sequence[Code], slots: Int64 | None, k: int) -> list[tuple[Int64 | None, Float64]]:
-        queries = [words(code.rows) for code in codes]
-        self.compared_ += sum(map(len, queries)) * self.store_.nbytes
+    def _near(self, codes: Sequence[Code], wanted: Mask | None, k: int) -> list[Near]:
+        together = words(codes[0].rows if len(codes) == 1 else np.concatenate([code.rows for code in codes]))
+        self.compared_ += len(together) * self.store_.nbytes
+        ends = [0, *accumulate(map(len, codes))]
+        queries = [together[first:last] for first, last in pairwise(ends)]
         if self.compared_ < COMPILED_AFTER:
-            return [(slots, hamming_numpy.distances(self.store_, query, slots, self.direction)) for query in queries]
-        return [*_compiled_find()(self.store_, queries, slots, k, self.direction)]
+            slots = self.store_.slots(wanted)
+            return [(slots, hamming_numpy.distances(self.store_, query, wanted, self.direction)) for query in queries]
+        return _compiled_find()(self.store_, queries, wanted, k, self.direction)
 
 
 @cache
-def _compiled_find() -> Callable[..., list[tuple[Int64, Float64]]]:
+def _compiled_find() -> Callable[..., list[Near]]:
     """Import numba, which takes its time, and return the search that uses it."""
     from .hamming_compiled import find
 

@@ -10,11 +10,12 @@ import numpy as np
 from numba import config
 from numpy.typing import NDArray
 
-from slideseek.types import Float64, Int64
+from slideseek.types import Int64, Mask
 
 from .hamming_kernels import find_sets, find_singles
 from .sets import DIRECTIONS, Direction
 from .store import Segment, SlideStore, runs
+from .stored_index import Near
 
 TILE_BYTES, TILE_ROWS = 1 << 16, 512
 """Stored rows compared with a whole batch before the next ones are read: small enough to stay in the fast caches."""
@@ -25,20 +26,19 @@ SHARED_BYTES = 1 << 25
 FARTHEST = np.iinfo(np.int32).max
 
 Words = NDArray[np.uint64]
-Found = tuple[Int64, Float64]
 
 
-def find(store: SlideStore, queries: Sequence[Words], slots: Int64 | None, k: int, direction: Direction) -> list[Found]:
+def find(store: SlideStore, queries: Sequence[Words], wanted: Mask | None, k: int, direction: Direction) -> list[Near]:
     """Return for each query the slots that can be among its k nearest, ties at the cut included, and their distances.
 
-    queries: uint64 (rows, words) each. slots: ascending, None for all. Queries are shared between
+    queries: uint64 (rows, words) each. wanted: bool (slots,), None for all. Queries are shared between
     threads, as many as NUMBA_NUM_THREADS says or the process may run at once; a single query runs in the caller's.
     """
-    parts = [part for part in runs(store, slots) if len(part[2])]
+    parts = [part for part in runs(store, wanted) if len(part[2])]
     rows = sum([len(query) for query in queries])
     singles = rows == len(queries) and all(segment.single for _, segment, _ in parts)
 
-    def answer(share: Sequence[Words]) -> list[Found]:
+    def answer(share: Sequence[Words]) -> list[Near]:
         if singles:
             batches = [share[first : first + BATCH] for first in range(0, len(share), BATCH)]
             return [found for batch in batches for found in _near_singles(parts, batch, k)]
@@ -53,10 +53,10 @@ def find(store: SlideStore, queries: Sequence[Words], slots: Int64 | None, k: in
         return [found for share in shares for found in share]
 
 
-def _near_singles(parts: Sequence[tuple[int, Segment, Int64]], batch: Sequence[Words], k: int) -> list[Found]:
+def _near_singles(parts: Sequence[tuple[int, Segment, Int64]], batch: Sequence[Words], k: int) -> list[Near]:
     queries = batch[0] if len(batch) == 1 else np.concatenate(batch)
     heaps = np.full((len(queries), k), FARTHEST, np.int32)
-    collected: list[list[Found]] = [[] for _ in queries]
+    collected: list[list[Near]] = [[] for _ in queries]
     for base, segment, chosen in parts:
         words = segment.fields["words"]
         size = _visited(chosen)
@@ -68,7 +68,7 @@ def _near_singles(parts: Sequence[tuple[int, Segment, Int64]], batch: Sequence[W
     return [_joined(found) for found in collected]
 
 
-def _near_sets(parts: Sequence[tuple[int, Segment, Int64]], query: Words, k: int, direction: int) -> Found:
+def _near_sets(parts: Sequence[tuple[int, Segment, Int64]], query: Words, k: int, direction: int) -> Near:
     heap = np.full(k, FARTHEST, np.int32)
     collected = []
     for base, segment, chosen in parts:
@@ -85,7 +85,7 @@ def _visited(chosen: Int64) -> int:
     return int(chosen[0, 1] - chosen[0, 0] if len(chosen) == 1 else (chosen[:, 1] - chosen[:, 0]).sum())
 
 
-def _joined(parts: Sequence[Found]) -> Found:
+def _joined(parts: Sequence[Near]) -> Near:
     if len(parts) == 1:
         return parts[0]
     return np.concatenate([slots for slots, _ in parts]), np.concatenate([distances for _, distances in parts])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from slideseek.types import Float64, Int64
+from slideseek.types import Float64, Mask
 
 from .sets import Direction, set_distances
 from .store import SlideStore, blocks
@@ -14,10 +14,10 @@ BLOCK_BYTES = 1 << 19
 """Stored rows compared at a time: the intermediate results stay in the cache."""
 
 
-def distances(store: SlideStore, query: NDArray[np.uint64], slots: Int64 | None, direction: Direction) -> Float64:
-    """Return the set distance from the query, uint64 (rows, words), to every slide of `slots` (None for all)."""
+def distances(store: SlideStore, query: NDArray[np.uint64], wanted: Mask | None, direction: Direction) -> Float64:
+    """Return the set distance from the query, uint64 (rows, words), to every wanted slide, in slot order."""
     found = [np.empty(0, np.float64)]
-    for fields, starts in blocks(store, slots, BLOCK_BYTES):
+    for fields, starts in blocks(store, wanted, BLOCK_BYTES):
         stored = fields["words"]
         between = np.empty((len(query), len(stored)), np.int32)
         for row, out in zip(query, between):

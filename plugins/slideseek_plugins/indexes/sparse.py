@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from slideseek.types import Code, CodeSpec, Float64, Int64
+from slideseek.types import Code, CodeSpec, Float64, Mask
 
 from .cosine import rounded_distances
 from .store import Segment
-from .stored_index import StoredIndex
+from .stored_index import Near, StoredIndex
 
 BATCH = 64
 """Queries multiplied with the inverted index at once; bounds the memory for their products."""
@@ -52,14 +52,14 @@ class Sparse(StoredIndex):
         fields = {"dimensions": np.concatenate(present).astype(np.int32), "values": np.concatenate(values)}
         return [len(dimensions) for dimensions in present], fields
 
-    def _near(self, codes: Sequence[Code], slots: Int64 | None, k: int) -> list[tuple[Int64 | None, Float64]]:
-        found: list[tuple[Int64 | None, Float64]] = []
+    def _near(self, codes: Sequence[Code], wanted: Mask | None, k: int) -> list[Near]:
+        slots, found = self.store_.slots(wanted), list[Near]()
         for first in range(0, len(codes), BATCH):
             queries = csr_array(np.concatenate([code.rows for code in codes[first : first + BATCH]], dtype=np.float64))
             norms = np.sqrt(np.asarray(queries.multiply(queries).sum(axis=1)))
             parts = [self._segment_distances(queries, norms, segment) for segment in self.store_.segments]
             distances = np.concatenate(parts, axis=1)
-            found.extend((slots, row) for row in (distances if slots is None else distances[:, slots]))
+            found.extend((slots, row) for row in (distances if wanted is None else distances[:, wanted]))
         return found
 
     def _segment_distances(self, queries: Any, query_norms: Float64, segment: Segment) -> Float64:

@@ -145,28 +145,30 @@ class SlideStore:
             yield base, segment
             base += len(segment)
 
-    def candidates(self, space: str, among: Mask | None) -> Int64 | None:
-        """Return the slots a query of `space` may meet, ascending, or None for every slot.
+    def candidates(self, space: str, among: Mask | None) -> Mask | None:
+        """Return which slots a query of `space` may meet, bool (slots,), or None when it may meet them all.
 
         among: bool (len(ids),) or None for all.
         """
-        live = self._live_count()
+        live = len(self.alive) - self._dead
         if among is not None and (among.dtype != np.bool_ or among.shape != (live,)):
             raise ValueError(f"among: bool ({live},) in the order of ids, not {among.dtype} {among.shape}")
         if space not in self.spaces:
-            return np.empty(0, np.int64)
-        whole = live == len(self.alive)
-        if among is None and whole and len(self.spaces) == 1:
-            return None
-        wanted = self.alive
-        if among is not None:
+            return np.zeros(len(self.alive), np.bool_)
+        if among is None:
+            wanted = self.alive
+        elif self._dead:
+            wanted = self.alive.copy()
+            wanted[self.alive] = among
+        else:
             wanted = among
-            if not whole:
-                wanted = self.alive.copy()
-                wanted[self.alive] = among
         if len(self.spaces) > 1:
             wanted = wanted & (self.slot_spaces == self.spaces.index(space))
-        return np.flatnonzero(wanted)
+        return None if wanted is self.alive and not self._dead else wanted
+
+    def slots(self, wanted: Mask | None) -> Int64:
+        """Return the wanted slots, ascending; None for all."""
+        return np.arange(len(self.slot_ids)) if wanted is None else np.flatnonzero(wanted)
 
     def save(self, folder: Path, index: str) -> None:
         """Compact, then write everything into `folder`; files of unchanged mapped segments are linked, not copied."""
@@ -218,9 +220,6 @@ class SlideStore:
         self.segments = segments
         self._dead, self._slot_of, self._live_ids = 0, None, None
 
-    def _live_count(self) -> int:
-        return len(self.alive) - self._dead
-
     def _slots(self) -> dict[str, int]:
         """Map live ids to slots, made when first needed: a search never needs it."""
         if self._slot_of is None:
@@ -238,33 +237,29 @@ class SlideStore:
             raise SlideseekError(f"given twice: {_some(twice)}", "add each slide once")
 
 
-def runs(store: SlideStore, slots: Int64 | None) -> Iterator[tuple[int, Segment, Int64]]:
-    """Yield each segment with its first slot and its share of `slots` (None for all) as runs of consecutive slides.
+def runs(store: SlideStore, wanted: Mask | None) -> Iterator[tuple[int, Segment, Int64]]:
+    """Yield each segment with its first slot and its wanted slides (None for all) as runs of consecutive ones.
 
     A run is (first, last + 1), counted within the segment: int64 (r, 2).
     """
     for base, segment in store.based_segments():
-        if slots is None:
+        if wanted is None:
             yield base, segment, np.array([[0, len(segment)]])
             continue
-        first, last = np.searchsorted(slots, [base, base + len(segment)])
-        local = slots[first:last] - base
-        ends = np.flatnonzero(np.diff(local, append=-1) != 1)
-        begins = np.concatenate([ends[:0], [0], ends[:-1] + 1])[: len(ends)]
-        yield base, segment, np.stack([local[begins], local[ends] + 1], axis=1)
+        here = wanted[base : base + len(segment)]
+        edges = np.flatnonzero(here[1:] != here[:-1]) + 1
+        first, last = [0] if here[0] else [], [len(here)] if here[-1] else []
+        yield base, segment, np.concatenate([first, edges, last]).astype(np.int64).reshape(-1, 2)
 
 
-def blocks(store: SlideStore, slots: Int64 | None, nbytes: int) -> Iterator[tuple[dict[str, NDArray[Any]], Int64]]:
-    """Yield the fields of the slides in `slots` (None for all), in order, about `nbytes` at a time.
+def blocks(store: SlideStore, wanted: Mask | None, nbytes: int) -> Iterator[tuple[dict[str, NDArray[Any]], Int64]]:
+    """Yield the fields of the wanted slides (None for all), in slot order, about `nbytes` at a time.
 
     With them comes where each slide's rows begin: int64 (slides + 1,). Neighbouring slides are not copied.
     """
     for base, segment in store.based_segments():
-        local = np.arange(len(segment))
-        if slots is not None:
-            first, last = np.searchsorted(slots, [base, base + len(segment)])
-            local = slots[first:last] - base
-        for block in _cut(local, segment, nbytes):
+        here = np.arange(len(segment)) if wanted is None else np.flatnonzero(wanted[base : base + len(segment)])
+        for block in _cut(here, segment, nbytes):
             begins, counts = segment.starts[block], segment.starts[block + 1] - segment.starts[block]
             starts = np.zeros(len(block) + 1, np.int64)
             np.cumsum(counts, out=starts[1:])

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,9 @@ from slideseek.types import Code, CodeSpec, Float64, Hit, Int64, Mask
 
 from .ranking import nearest
 from .store import SlideStore
+
+Near: TypeAlias = tuple[Int64, Float64]
+"""Slots and the distances of the slides in them, side by side."""
 
 
 @runtime_checkable
@@ -48,10 +51,10 @@ class StoredIndex(ABC):
         """Return the rows each code takes in the store, and the fields that hold them."""
 
     @abstractmethod
-    def _near(self, codes: Sequence[Code], slots: Int64 | None, k: int) -> list[tuple[Int64 | None, Float64]]:
+    def _near(self, codes: Sequence[Code], wanted: Mask | None, k: int) -> list[Near]:
         """Return for each query some slots and their distances, the k nearest and all ties with the last among them.
 
-        slots: the candidates, ascending, or None for every slot; likewise in the answer.
+        wanted: bool (slots,), the candidates, or None for every slot.
         """
 
     @property
@@ -100,12 +103,11 @@ class StoredIndex(ABC):
             raise ValueError(f"k: at least 1, not {k}")
         for code in codes:
             self._check(code, self.store_.columns or code.rows.shape[1])
-        slots, ids = self.store_.candidates(codes[0].space, among), self.store_.slot_ids
-        size = len(ids) if slots is None else len(slots)
+        wanted, ids = self.store_.candidates(codes[0].space, among), self.store_.slot_ids
+        size = len(ids) if wanted is None else int(np.count_nonzero(wanted))
         if not size:
             return [[] for _ in codes]
-        near = self._near(codes, slots, min(k, size))
-        return [nearest(distances, found, ids, k) for found, distances in near]
+        return [nearest(slots, distances, ids, k) for slots, distances in self._near(codes, wanted, min(k, size))]
 
     def save(self, folder: Path) -> None:
         """Write the index into the existing empty `folder`; removed slides are not written."""

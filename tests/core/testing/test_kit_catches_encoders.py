@@ -42,6 +42,8 @@ class MeanSign:
 class Barcodes:
     """A set of rows of bits, one a patch."""
 
+    _cache: dict[str, Code] = field(default_factory=dict, init=False, repr=False, compare=False)
+
     def spec(self, width: int) -> CodeSpec:
         return CodeSpec("bits", width, many=True)
 
@@ -96,6 +98,11 @@ class NotADataclass:
 @dataclass
 class LearntStateAmongOptions(Centred):
     mean_: np.ndarray | None = field(default=None, init=False, repr=True, compare=True)
+
+
+@dataclass
+class StateNamedAsAnOption(MeanSign):
+    cache: dict[str, Code] = field(default_factory=dict, init=False, repr=False, compare=False)
 
 
 @dataclass
@@ -339,6 +346,7 @@ BROKEN = (
     (NoEncode, "encodes_as_the_interface_says"),
     (NotADataclass, "options_are_fields"),
     (LearntStateAmongOptions, "options_are_fields"),
+    (StateNamedAsAnOption, "options_are_fields"),
     (UnplainOption, "options_are_fields"),
     (RewritesOptions, "options_round_trip"),
     (SpecFollowsTraining, "spec_is_known_in_advance"),

@@ -58,9 +58,9 @@ class Gradients:
         """The type the passes are computed in."""
         return self.network.mu.weight.dtype
 
-    def entries(self, chosen: Int64 | None) -> tuple[Entries, ...] | None:
+    def entries(self, chosen: Int64) -> tuple[Entries, ...]:
         """Prepare flat positions, int64 (M,), for a `Job`."""
-        return None if chosen is None else tuple(entries_of(self.layers, chosen, self.device))
+        return tuple(entries_of(self.layers, chosen, self.device))
 
     def means(self, jobs: Sequence[Job]) -> Iterator[Float64]:
         """Yield, slide by slide, the mean over patches: float64 (size,) or (M,)."""

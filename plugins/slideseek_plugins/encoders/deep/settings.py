@@ -87,18 +87,24 @@ class Settings:
 
 
 PRESETS: dict[Preset, dict[str, Any]] = {
-    "paper": {},
-    "best": {},
+    "paper": {"lambda_sparse": 1e-4, "lambda_binary": 1e-4},
+    "best": {"lambda_sparse": 1e-4, "lambda_binary": 1e-4},
 }
 
 
 def resolved(preset: Preset, given: dict[str, Any]) -> Settings:
-    """Return the settings of `preset`, where an option that is given (not None) wins over the preset."""
+    """Return the settings of `preset`, where an option that is given (not None) wins over the preset.
+
+    given: the options an encoder has, None for left out; what a preset says of options it does not have is no
+    concern of it. Statistics follow the sites: an unconditioned encoder takes those of all slides.
+    """
     if preset not in PRESETS:
         raise ValueError(f"preset: one of {', '.join(PRESETS)}, not {preset!r}")
     names = {item.name for item in fields(Settings)}
     explicit = {name: value for name, value in given.items() if value is not None and name in names}
-    values = PRESETS[preset] | explicit
+    values = {name: value for name, value in PRESETS[preset].items() if name in given} | explicit
+    if values.get("sites") == 0:
+        values.setdefault("statistics", "all")
     for name in ("hidden", "layers"):
         if name in values:
             values[name] = tuple(values[name])

@@ -1,0 +1,41 @@
+"""Float codes of the deep Fisher encoders: signed root, unit length, and their attribution."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from slideseek.types import Bag, Code, CodeKind, Float64
+from slideseek_plugins.encoders.attribution import directions
+from slideseek_plugins.encoders.deep.device import reproducible
+from slideseek_plugins.encoders.deep.encoder import DeepFisher
+from slideseek_plugins.encoders.normalise import signed_root, unit
+
+
+@dataclass
+class FloatDeepFisher(DeepFisher):
+    """A deep Fisher encoder whose codes are floats.
+
+    keep: entries of the gradient in a code, 0 for all. power: signed square root. l2: unit length.
+    """
+
+    keep: int = 0
+    power: bool = True
+    l2: bool = True
+
+    kind: ClassVar[CodeKind] = "float"
+
+    def _keep(self) -> int:
+        return self.keep
+
+    def _code(self, bag: Bag, values: Float64) -> Code:
+        row = signed_root(values) if self.power else values
+        return Code(bag.slide_id, (unit(row) if self.l2 else row).astype(np.float32)[None], self.space_of(bag))
+
+    def contributions(self, bag: Bag, code: Code) -> Float64:
+        """Split the cosine of the bag's code and `code` over the patches; see `Attributable`."""
+        mine, evidence = self.encode(bag), self._evidence(bag)
+        with reproducible(1):
+            return evidence.weigh(directions(bag, mine, evidence.mean(), code))
