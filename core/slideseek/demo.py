@@ -100,7 +100,7 @@ def run_demo(folder: Path, reporter: Reporter, patients: int = 6, progress: Call
         with step("report"):
             table = Table(
                 "Vertical search, leave one patient out, majority of the 3 nearest",
-                ("engine", "right", "most common class"),
+                ("engine", "right", "always the most common diagnosis of the site"),
                 [(name, f"{right:.1%}", f"{constant:.1%}") for name, (right, constant) in accuracies.items()],
             )
             answers = [s.search(s.stored(query.record.id), 5, "vertical") for s in searchers.values()]

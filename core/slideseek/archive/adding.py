@@ -113,7 +113,7 @@ def _add_unnamed(archive: Archive, contents: Sequence[_Content], mpp: float | No
     first_with: dict[str, Path] = {}
     for content in contents:
         row = here.get(content.path)
-        twins = [t for t in slides.by_fingerprint(content.fingerprint) if content.bytes]
+        twins = slides.by_fingerprint(content.fingerprint)
         if row is None and twins:
             if archive.slide_path(twins[0].record).exists():
                 summary.notes.append(f"{content.path} is a copy of slide {twins[0].id!r} and was not added")
@@ -132,7 +132,7 @@ def _add_unnamed(archive: Archive, contents: Sequence[_Content], mpp: float | No
                 old.fields,
             )
             _put(archive, moved, content, summary)
-        elif content.bytes and content.fingerprint in first_with:
+        elif content.fingerprint in first_with:
             summary.notes.append(
                 f"{content.path} has the same content as {first_with[content.fingerprint]} and was not added"
             )
@@ -162,7 +162,7 @@ def _put(archive: Archive, record: SlideRecord, content: _Content, summary: AddS
     if before is None:
         summary.added.append(record.id)
         for twin in catalog.slides.by_fingerprint(content.fingerprint):
-            if twin.id != record.id and content.bytes:
+            if twin.id != record.id:
                 summary.notes.append(f"slide {record.id!r} has the same content as slide {twin.id!r}")
     else:
         summary.updated.append(record.id)

@@ -57,11 +57,7 @@ def stem_ids(files: Iterable[tuple[Path, str]], taken: Iterable[str]) -> dict[Pa
         plain = path.stem
         if plain in used or count[plain] > 1:
             plain = f"{plain}~{fingerprint[-8:]}"
-        name, number = plain, 2
-        while name in used:  # empty files have one content and may share a stem too
-            name, number = f"{plain}-{number}", number + 1
-        used.add(name)
-        ids[path] = name
+        ids[path] = plain
     return ids
 
 

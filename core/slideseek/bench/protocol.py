@@ -13,9 +13,13 @@ from slideseek.search import Mode, Searcher
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What the nearest slides of other patients say about one slide, and what is true."""
+    """What the nearest slides of other patients say about one slide, and what is true.
+
+    scope: the site searched in, "" for the whole archive.
+    """
 
     slide_id: str
+    scope: str
     truth: str
     vote: str
 
@@ -35,7 +39,8 @@ def leave_one_patient_out(searcher: Searcher, mode: Mode, k: int) -> list[Verdic
             continue
         answer = searcher.search(query, k, mode)
         if answer.candidates:
-            verdicts.append(Verdict(slide_id, truth, majority([getattr(f.record, what) for f in answer.found])))
+            vote = majority([getattr(f.record, what) for f in answer.found])
+            verdicts.append(Verdict(slide_id, query.record.site if mode == "vertical" else "", truth, vote))
     if not verdicts:
         raise SlideseekError(f"no slide can be asked: none has a {what} and slides of other patients to look among")
     return verdicts
@@ -47,5 +52,8 @@ def accuracy(verdicts: Sequence[Verdict]) -> float:
 
 
 def majority_class_rate(verdicts: Sequence[Verdict]) -> float:
-    """Return the share of slides that a constant answer, the most common truth, would get right."""
-    return Counter(v.truth for v in verdicts).most_common(1)[0][1] / len(verdicts)
+    """Return the share of slides that a constant answer in each scope, its most common truth, would get right."""
+    by_scope: dict[str, Counter[str]] = {}
+    for verdict in verdicts:
+        by_scope.setdefault(verdict.scope, Counter())[verdict.truth] += 1
+    return sum(truths.most_common(1)[0][1] for truths in by_scope.values()) / len(verdicts)

@@ -135,7 +135,7 @@ class Builder:
         todo = [(slide, key) for slide, key in ready if not self.ledger.done(engine, "encode", slide)]
         if not todo:
             return
-        self.reporter.phase(f"codes of {engine.name}", len(todo))
+        self.reporter.phase(f"codes of {engine.name}", len(todo), brief=True)
         with self.summary.timed("encode"):
             for slide, feature_key in todo:
                 self.reporter.begin(slide.id)

@@ -26,8 +26,8 @@ class SlideReport:
 class Reporter(Protocol):
     """What a build tells while it runs."""
 
-    def phase(self, name: str, total: int) -> None:
-        """A phase of `total` slides begins."""
+    def phase(self, name: str, total: int, brief: bool = False) -> None:
+        """A phase of `total` slides begins; a brief one takes milliseconds a slide and needs no line for each."""
 
     def begin(self, slide_id: str) -> None:
         """Work on a slide begins."""

@@ -57,7 +57,7 @@ def command(folder: Path, patients: int, as_json: bool) -> None:
     for name, (right, constant) in result.accuracies.items():
         click.echo(
             f"engine {name!r}, vertical, leave one patient out, majority of 3: {right:.1%} right"
-            f" (always the most common diagnosis: {constant:.1%})"
+            f" (always the most common diagnosis of the site: {constant:.1%})"
         )
     rows = [[name, f"{value:.2f} s"] for name, value in result.seconds.items()]
     rows += [[f"{stage}, median of slides", f"{value * 1000:.1f} ms"] for stage, value in medians.items()]

@@ -47,7 +47,7 @@ class BarReporter:
         self._task = TaskID(0)
         self._counts = {"ok": 0, "skipped": 0, "failed": 0}
 
-    def phase(self, name: str, total: int) -> None:
+    def phase(self, name: str, total: int, brief: bool = False) -> None:
         self._counts = {"ok": 0, "skipped": 0, "failed": 0}
         self._task = self._progress.add_task(name, total=total, counts=self._shown(), slide="")
 
@@ -88,9 +88,10 @@ class LineReporter:
         self._name = ""
         self._total = 0
         self._count = 0
+        self._brief = False
 
-    def phase(self, name: str, total: int) -> None:
-        self._name, self._total, self._count = name, total, 0
+    def phase(self, name: str, total: int, brief: bool = False) -> None:
+        self._name, self._total, self._count, self._brief = name, total, 0, brief
 
     def begin(self, slide_id: str) -> None:
         pass
@@ -100,8 +101,10 @@ class LineReporter:
         where = f"{self._name} {self._count}/{self._total}"
         if report.outcome == "failed":
             say_problem(f"{where}  {report.slide_id}", report.cause, report.fix)
-        else:
+        elif not self._brief:
             say(f"{report.outcome:<7} {where}  {report.slide_id}")
+        elif self._count == self._total:
+            say(f"done    {where}")
         for note in report.notes:
             say(f"note    {report.slide_id}: {note}")
 

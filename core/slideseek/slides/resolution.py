@@ -23,8 +23,12 @@ NOTE_OBJECTIVE_FACTOR = 2.0
 
 HOW_TO_STATE = "state it with --mpp or in an `mpp` column of the manifest"
 
-_SCREEN_DPI = (72.0, 96.0, 100.0, 150.0, 200.0, 300.0)
+_PRINT_MPP = 25_400.0 / 1_200
+"""µm per dot of the finest printers: a coarser density in a file says nothing about a scanner."""
+
 _MICROMETRES = {"inch": 25_400.0, "centimeter": 10_000.0}
+
+_OPENSLIDE_KEYS = ("openslide.mpp-x", "openslide.mpp-y", 1.0)
 
 _VENDOR_KEYS: tuple[tuple[str, str, float], ...] = (
     ("aperio.MPP", "aperio.MPP", 1.0),
@@ -45,7 +49,7 @@ _VENDOR_KEYS: tuple[tuple[str, str, float], ...] = (
     ("MPP", "MPP", 1.0),
 )
 
-_TAG_KEYS = ("tiff", "hamamatsu", "leica", "trestle", "image")
+_TAG_PREFIXES = ("tiff", "hamamatsu", "leica", "trestle", "image")
 
 _OBJECTIVE_KEYS = (
     "openslide.objective-power",
@@ -100,8 +104,8 @@ def describe_magnification(magnification: float) -> str:
 
 
 def finer_than_scanned(slide_mpp: float, asked: float) -> str:
-    """Return a note when `asked` is finer than the scan (1 % of slack for rounded values), else ""."""
-    if asked < slide_mpp * 0.99:
+    """Return a note when `asked` is finer than the scan (2 % of slack for rounded values), else ""."""
+    if asked < slide_mpp * 0.98:
         return f"asked {asked:.2f} µm/px but the slide has only {slide_mpp:.2f}: upsampled"
     return ""
 
@@ -118,138 +122,125 @@ def objective_power(properties: Mapping[str, str]) -> float | None:
 def resolve(properties: Mapping[str, str], stated: float | None = None, name: str = "the slide") -> Resolution:
     """Return the resolution of a slide from its properties, or raise `SlideError` with the way to state it.
 
-    stated: what the user says (manifest column or option); it overrides the file and a disagreement is noted.
+    stated: what the user says (manifest column or option); it overrides the file, and a disagreement is noted.
     """
-    fields = list(_fields(properties))
+    fields, unusable = _fields(properties)
     objective = objective_power(properties)
     if stated is not None:
         chosen = _Field("stated by the user", stated, stated)
+        _check(chosen, name, "check the --mpp option or the `mpp` column of the manifest")
     elif fields:
         chosen = fields.pop(0)
+        _check(chosen, name, _how_to_state(objective))
     else:
-        raise SlideError(f"{name} does not say its resolution (µm per pixel)", _hint(objective))
-    _check(chosen, name, objective)
-    return Resolution(
-        chosen.mpp_x, chosen.mpp_y, chosen.source, (*chosen.notes, *_remarks(chosen, fields, objective, stated))
-    )
+        said = f" ({'; '.join(unusable)})" if unusable else ""
+        raise SlideError(f"{name} does not say its resolution in µm per pixel{said}", _how_to_state(objective))
+    reading = dict.fromkeys(note for field in (chosen, *fields) for note in field.notes)
+    notes = (*reading, *unusable, *_remarks(chosen, fields, objective, overrides=stated is not None))
+    return Resolution(chosen.mpp_x, chosen.mpp_y, chosen.source, notes)
 
 
-def _hint(objective: float | None) -> str:
+def _how_to_state(objective: float | None) -> str:
     """Return how to state the resolution, with a suggestion where the file names its objective."""
     if objective is None:
         return HOW_TO_STATE
     return f"{HOW_TO_STATE}; objective {objective:g}x suggests --mpp {nominal_mpp(objective):g}"
 
 
-def _default(field: _Field) -> str:
-    """Return a remark on a density that image software writes without knowing the scanner, else ""."""
-    return f", the {25_400 / field.mpp:.0f} dpi of image software" if _is_software_default(field) else ""
-
-
-def _check(field: _Field, name: str, objective: float | None) -> None:
+def _check(field: _Field, name: str, fix: str) -> None:
+    """Raise `SlideError` for a resolution no scanner has and for pixels far from square."""
     low, high = PLAUSIBLE_MPP
-    hint = _hint(objective)
     for value in (field.mpp_x, field.mpp_y):
         if not (math.isfinite(value) and low <= value <= high):
+            remark = ", a density for screens and printers" if _is_print_density(field) else ""
             raise SlideError(
-                f"{name} has an implausible resolution of {value:.4g} µm/px ({field.source}{_default(field)}); "
+                f"{name} has an implausible resolution of {value:.4g} µm/px ({field.source}{remark}); "
                 f"{low:g} to {high:g} is allowed",
-                hint,
+                fix,
             )
     if _apart(field.mpp_x, field.mpp_y) > MAX_ANISOTROPY:
         raise SlideError(
             f"{name} has pixels of {field.mpp_x:.4g} x {field.mpp_y:.4g} µm ({field.source}), more than "
             f"{MAX_ANISOTROPY:.0%} from square",
-            hint,
+            fix,
         )
 
 
-def _remarks(chosen: _Field, others: list[_Field], objective: float | None, stated: float | None) -> Iterator[str]:
-    """Yield what a person should hear about the chosen value: anisotropy and every disagreement."""
+def _remarks(chosen: _Field, others: list[_Field], objective: float | None, *, overrides: bool) -> Iterator[str]:
+    """Yield what a person should hear about the chosen value: pixels that are not square and every disagreement."""
     if _apart(chosen.mpp_x, chosen.mpp_y) > NOTE_ANISOTROPY:
         yield f"pixels are not square: {chosen.mpp_x:.4g} x {chosen.mpp_y:.4g} µm ({chosen.source})"
+    verb = "overrides" if overrides else "is used, but the file also says"
     for other in others:
-        if _is_software_default(other):
-            continue
-        if max(_apart(chosen.mpp_x, other.mpp_x), _apart(chosen.mpp_y, other.mpp_y)) > NOTE_CONFLICT:
-            verb = "overrides" if stated is not None else "disagrees with"
-            yield (
-                f"{chosen.mpp:.4g} µm/px ({chosen.source}) {verb} "
-                f"{other.mpp_x:.4g} x {other.mpp_y:.4g} µm/px ({other.source})"
-            )
+        apart = max(_apart(chosen.mpp_x, other.mpp_x), _apart(chosen.mpp_y, other.mpp_y))
+        if apart > NOTE_CONFLICT and not _is_print_density(other):
+            yield f"{_describe(chosen)} {verb} {_describe(other)}"
     if objective is not None:
         factor = chosen.mpp / nominal_mpp(objective)
-        if factor > NOTE_OBJECTIVE_FACTOR or factor < 1 / NOTE_OBJECTIVE_FACTOR:
-            yield (
-                f"{chosen.mpp:.4g} µm/px ({chosen.source}) does not go with the objective: "
-                f"{describe_magnification(objective)}"
-            )
+        if not 1 / NOTE_OBJECTIVE_FACTOR <= factor <= NOTE_OBJECTIVE_FACTOR:
+            yield f"{_describe(chosen)} does not go with the objective: {describe_magnification(objective)}"
 
 
-def _fields(properties: Mapping[str, str]) -> Iterator[_Field]:
-    """Yield every statement about the resolution, in order of trust."""
-    pairs = (("openslide.mpp-x", "openslide.mpp-y", 1.0), *_VENDOR_KEYS)
-    for key_x, key_y, factor in pairs:
-        field = _pair(properties, key_x, key_y, factor)
-        if field is not None:
-            yield field
-    for prefix in _TAG_KEYS:
-        field = _tags(properties, prefix)
-        if field is not None:
-            yield field
+def _describe(field: _Field) -> str:
+    both = f"{field.mpp_x:.4g}" if field.mpp_x == field.mpp_y else f"{field.mpp_x:.4g} x {field.mpp_y:.4g}"
+    return f"{both} µm/px ({field.source})"
 
 
-def _pair(properties: Mapping[str, str], key_x: str, key_y: str, factor: float) -> _Field | None:
-    """Read one number an axis; None when neither is there or a number."""
+def _fields(properties: Mapping[str, str]) -> tuple[list[_Field], list[str]]:
+    """Return every statement about the resolution in order of trust, and a remark on each that is not a number."""
+    read = [_pair(properties, *keys) for keys in (_OPENSLIDE_KEYS, *_VENDOR_KEYS)]
+    read += [_tags(properties, prefix) for prefix in _TAG_PREFIXES]
+    return [item for item in read if isinstance(item, _Field)], [
+        item for item in read if isinstance(item, str) and item
+    ]
+
+
+def _pair(properties: Mapping[str, str], key_x: str, key_y: str, factor: float) -> _Field | str:
+    """Read one number an axis; "" when neither is there, a remark when what is there is no number."""
     x, note_x = _number(properties.get(key_x, ""))
     y, note_y = _number(properties.get(key_y, ""))
     notes = [f"{key}: {note}" for key, note in {key_x: note_x, key_y: note_y}.items() if note]
     if x is None and y is None:
-        return None
-    if x is None or y is None:
-        notes.append(f"only {key_y if x is None else key_x} is usable: taken for both axes")
-    value_x = x if x is not None else y
-    value_y = y if y is not None else x
-    return _Field(key_x, (value_x or 0.0) * factor, (value_y or 0.0) * factor, tuple(notes))
+        return "; ".join(notes)
+    if x is None:
+        x = y
+        notes.append(f"only {key_y} is known: taken for both axes")
+    if y is None:
+        y = x
+        notes.append(f"only {key_x} is known: taken for both axes")
+    return _Field(key_x, (x or 0.0) * factor, (y or 0.0) * factor, tuple(notes))
 
 
-def _tags(properties: Mapping[str, str], prefix: str) -> _Field | None:
-    """Read pixels per unit of length; without a unit they say nothing physical."""
-    unit = properties.get(f"{prefix}.ResolutionUnit", properties.get("tiff.ResolutionUnit", "")).strip().lower()
-    micrometres = _MICROMETRES.get(unit)
+def _tags(properties: Mapping[str, str], prefix: str) -> _Field | str:
+    """Read pixels per unit of length; without a unit, or with zero for unknown, they say nothing."""
+    unit = properties.get(f"{prefix}.ResolutionUnit", "").strip().lower()
     field = _pair(properties, f"{prefix}.XResolution", f"{prefix}.YResolution", 1.0)
-    if field is None or micrometres is None:
-        return None
-    # Zero pixels per inch is a way to say "unknown".
+    if isinstance(field, str) or unit not in _MICROMETRES:
+        return field if isinstance(field, str) else ""
     if field.mpp_x <= 0 or field.mpp_y <= 0:
-        return None
-    source = f"{prefix}.XResolution = {field.mpp_x:g} per {unit}"
-    return _Field(source, micrometres / field.mpp_x, micrometres / field.mpp_y, field.notes)
+        return ""
+    source = f"{prefix}.XResolution of {field.mpp_x:.6g} per {unit}"
+    return _Field(source, _MICROMETRES[unit] / field.mpp_x, _MICROMETRES[unit] / field.mpp_y, field.notes)
 
 
 def _number(text: str) -> tuple[float | None, str]:
-    """Parse a number; return it with a note when it was written with a decimal comma."""
+    """Parse a number; the note says when it has a decimal comma, or is no number."""
     clean = text.strip()
     if not clean:
         return None, ""
-    try:
-        return float(clean), ""
-    except ValueError:
-        pass
-    if clean.count(",") == 1 and "." not in clean:
+    for written, note in ((clean, ""), (clean.replace(",", ".", 1), f"{clean!r} read with a decimal comma")):
         try:
-            return float(clean.replace(",", ".")), f"{clean!r} read as a decimal comma"
+            return float(written), note
         except ValueError:
-            pass
+            continue
     return None, f"{clean[:40]!r} is not a number"
 
 
 def _apart(a: float, b: float) -> float:
-    """Return the relative difference of two positive numbers."""
+    """Return the relative difference of two numbers, infinite when one of them is zero."""
     return abs(a - b) / min(abs(a), abs(b)) if a and b else math.inf
 
 
-def _is_software_default(field: _Field) -> bool:
-    """Tell whether a field is a print or screen density, which image software writes without knowing the scanner."""
-    dpi = 25_400.0 / field.mpp if field.mpp else 0.0
-    return any(abs(dpi - screen) < 0.5 for screen in _SCREEN_DPI)
+def _is_print_density(field: _Field) -> bool:
+    """Tell whether a field is a density for screens or printers, which software writes without knowing the scanner."""
+    return field.mpp >= _PRINT_MPP

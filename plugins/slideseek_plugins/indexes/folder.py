@@ -1,7 +1,7 @@
-"""Files of an index on disk: a checked header, small checked files and large mapped arrays.
+"""Files of an index on disk: a header, files checked by SHA-256, and large mapped arrays.
 
-`header.json` names every other file. It carries its own SHA-256 and those of the small files; the large arrays are
-mapped, never read whole, so for them the exact size, dtype and shape are checked. Anything that does not match is a
+`header.json` names every other file. It carries its own SHA-256 and those of the files that are read whole; the large
+arrays are mapped, so for them the exact size, dtype and shape are checked. Anything that does not match is a
 `DamagedError` that names the file: an index is derived data, so the fix is always to build it again.
 """
 
@@ -30,14 +30,14 @@ def damaged(path: Path, what: str) -> DamagedError:
     return DamagedError(f"index file {path}: {what}", "rebuild the index from the stored codes")
 
 
-def write_header(folder: Path, index: str, content: Mapping[str, Any], small_files: Sequence[str]) -> None:
+def write_header(folder: Path, index: str, content: Mapping[str, Any], checked_files: Sequence[str]) -> None:
     """Write the header, last of all files: a folder without one was never finished."""
     header = {
         "format": FORMAT,
         "version": VERSION,
         "index": index,
         **content,
-        "sha256": {name: _sha256((folder / name).read_bytes()) for name in small_files},
+        "sha256": {name: _file_sha256(folder / name) for name in checked_files},
     }
     header["header_sha256"] = _sha256(_canonical(header))
     with (folder / HEADER).open("w", encoding="utf-8") as stream:
@@ -72,16 +72,16 @@ def write_bytes(path: Path, content: bytes) -> None:
         _sync(stream.fileno(), stream)
 
 
-def read_small(folder: Path, name: str, header: Mapping[str, Any]) -> bytes:
-    """Return the content of a small file after checking its SHA-256."""
+def checked(folder: Path, name: str, header: Mapping[str, Any]) -> Path:
+    """Return the path of a file after checking its SHA-256."""
     path = folder / name
     try:
-        content = path.read_bytes()
+        found = _file_sha256(path)
     except OSError as error:
         raise damaged(path, error.strerror or "cannot be read") from error
-    if header["sha256"].get(name) != _sha256(content):
+    if header["sha256"].get(name) != found:
         raise damaged(path, "content does not match the SHA-256 in the header")
-    return content
+    return path
 
 
 def write_array(path: Path, array: NDArray[Any]) -> None:
@@ -125,6 +125,11 @@ def _canonical(header: Mapping[str, Any]) -> bytes:
 
 def _sha256(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
+
+
+def _file_sha256(path: Path) -> str:
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def _sync(descriptor: int, stream: Any) -> None:

@@ -96,19 +96,19 @@ def _lower_top(heap, value):
 def _find(distances, first, heap, found, quarters, count):
     """Append the slides first, first + 1, ... that are not above the top of the heap; return the new count.
 
-    distances: whole bits. The minimum of a run is checked first, since most runs hold nothing to find.
+    distances: whole bits. The minimum of a piece is checked first, since most pieces hold nothing to find.
     """
-    top = heap[0]
-    if 4 * _least(distances) > top:
-        return count
-    for at in range(distances.shape[0]):
-        quarter = 4 * distances[at]
-        if quarter <= top:
-            found[count], quarters[count] = first + at, quarter
-            count += 1
-            if quarter < top:
-                _lower_top(heap, quarter)
-                top = heap[0]
+    for begin in range(0, distances.shape[0], 64):
+        piece = distances[begin : begin + 64]
+        if 4 * _least(piece) > heap[0]:
+            continue
+        for at in range(piece.shape[0]):
+            quarter = 4 * piece[at]
+            if quarter <= heap[0]:
+                found[count], quarters[count] = first + begin + at, quarter
+                count += 1
+                if quarter < heap[0]:
+                    _lower_top(heap, quarter)
     return count
 
 

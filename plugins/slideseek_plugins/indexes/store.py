@@ -55,10 +55,14 @@ class Segment:
 
 
 class SlideStore:
-    """Hold the slides of an index. columns: of the codes given to `add`; 0 while the store is empty."""
+    """Hold the slides of an index.
+
+    columns: of the codes given to `add`; 0 while the store is empty. version: changes when slots get new content.
+    """
 
     def __init__(self) -> None:
         self.columns = 0
+        self.version = 0
         self.segments: list[Segment] = []
         self.slot_ids: list[str] = []
         self.spaces: list[str] = []
@@ -103,6 +107,7 @@ class SlideStore:
         self.slot_spaces = np.concatenate([self.slot_spaces, np.array(numbers, np.int32)])
         self.alive = np.concatenate([self.alive, np.ones(len(slide_ids), np.bool_)])
         self._live_ids = None
+        self.version += 1
         self.segments.append(_segment(counts, fields))
         while len(self.segments) > 1 and self.segments[-2].nbytes < 2 * self.segments[-1].nbytes:
             self.segments[-2:] = [_merged(self.segments[-2:])]
@@ -135,6 +140,7 @@ class SlideStore:
         self.slot_spaces = numbers.astype(np.int32)
         self.alive = np.ones(len(self.slot_ids), np.bool_)
         self._dead, self._slot_of = 0, None
+        self.version += 1
         if not self.slot_ids:
             self.columns = 0
 
@@ -198,9 +204,8 @@ class SlideStore:
     def load(self, folder: Path, index: str) -> None:
         """Replace the content by what `save` wrote; large arrays are mapped."""
         header = files.read_header(folder, index)
-        blob = files.read_small(folder, IDS, header)
-        files.read_small(folder, SLIDES, header)
-        slides = np.load(folder / SLIDES, allow_pickle=False)
+        blob = files.checked(folder, IDS, header).read_bytes()
+        slides = np.load(files.checked(folder, SLIDES, header), allow_pickle=False)
         ends = [0, *slides[:, 0].tolist()]
         segments, base = [], 0
         for listed in header["segments"]:
@@ -218,6 +223,7 @@ class SlideStore:
         self.slot_spaces = slides[:, 2].astype(np.int32)
         self.alive = np.ones(len(slides), np.bool_)
         self.segments = segments
+        self.version += 1
         self._dead, self._slot_of, self._live_ids = 0, None, None
 
     def _slots(self) -> dict[str, int]:

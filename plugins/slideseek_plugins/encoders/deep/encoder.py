@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -20,6 +20,7 @@ from slideseek_plugins.encoders.checks import finite_features
 from slideseek_plugins.encoders.deep.checkpoint import Row, write_log
 from slideseek_plugins.encoders.deep.contribution import Evidence
 from slideseek_plugins.encoders.deep.device import Device, reproducible, resolve
+from slideseek_plugins.encoders.deep.extraction import Entries
 from slideseek_plugins.encoders.deep.gradients import Gradients, Job
 from slideseek_plugins.encoders.deep.inputs import Inputs
 from slideseek_plugins.encoders.deep.model import Model, read, write
@@ -39,8 +40,16 @@ from slideseek_plugins.encoders.deep.training_set import TrainingSet, survey
 from slideseek_plugins.encoders.model_file import deciding_options
 
 
+@dataclass(frozen=True)
+class Ready:
+    """A model made ready to code: the network on its device, and the entries of each table it has met."""
+
+    gradients: Gradients
+    entries: dict[str, tuple[Entries, ...]]
+
+
 @dataclass
-class DeepFisher:
+class DeepFisher(ABC):
     """Code a slide by the gradient of a conditioned variational autoencoder's reconstruction loss.
 
     Hemati, Kalra, Babaie, Tizhoosh, "Learning binary and sparse permutation-invariant representations for fast and
@@ -95,7 +104,7 @@ class DeepFisher:
     settings_: Settings = field(init=False, repr=False, compare=False)
     model_: Model | None = field(init=False, repr=False, compare=False, default=None)
     log_: list[Row] = field(init=False, repr=False, compare=False, default_factory=list)
-    _ready: Gradients | None = field(init=False, repr=False, compare=False, default=None)
+    ready_: Ready | None = field(init=False, repr=False, compare=False, default=None)
 
     name: ClassVar[str]
     kind: ClassVar[CodeKind]
@@ -155,19 +164,18 @@ class DeepFisher:
 
     def encode_many(self, bags: Sequence[Bag]) -> list[Code]:
         """Return the codes of many bags, small ones sharing a pass through the network."""
-        model, gradients = self._model(), self._gradients()
-        jobs = [self._job(model, bag) for bag in bags]
-        tables = [self._table(model, bag) for bag in bags]
+        model, ready = self._model(), self._ready()
+        jobs = [self._job(model, ready, bag) for bag in bags]
         with reproducible(1):
-            means = gradients.means(jobs)
-            return [self._code(bag, table.apply(mean)) for bag, table, mean in zip(bags, tables, means)]
+            means = ready.gradients.means(jobs)
+            return [self._code(bag, self._table(model, bag).apply(mean)) for bag, mean in zip(bags, means)]
 
     def gradient(self, bag: Bag) -> Float64:
         """Return the mean gradient of Eq. 15 over all coded layers, before anything else: float64 (entries,)."""
         model = self._model()
         job = Job(finite_features(bag, model.width), model.site_number(bag, self.name), None)
         with reproducible(1):
-            return next(self._gradients().means([job]))
+            return next(self._ready().gradients.means([job]))
 
     def save(self, folder: Path) -> None:
         """Write the network and what was learnt from its gradients into the existing empty `folder`."""
@@ -177,7 +185,7 @@ class DeepFisher:
     def load(self, folder: Path) -> None:
         """Restore what `save` wrote."""
         self.model_ = read(folder, self.name, deciding_options(self), self.settings_)
-        self._ready, self.log_ = None, []
+        self.ready_, self.log_ = None, []
 
     def space_of(self, bag: Bag) -> str:
         """Return the space of the code of `bag`: its site where codes of different sites are not comparable."""
@@ -228,7 +236,7 @@ class DeepFisher:
         with reproducible(1):
             tables = self._tables(gradients, model, bags, labels, known)
         self.model_ = Model(network.cpu(), inputs, known.site_names, tables)
-        self.log_, self._ready = log, None
+        self.log_, self.ready_ = log, None
 
     def _tables(
         self, gradients: Gradients, model: Model, bags: Sequence[Bag], labels: Sequence[str], known: TrainingSet
@@ -266,10 +274,10 @@ class DeepFisher:
             raise NotFittedError(self.name)
         return self.model_
 
-    def _gradients(self) -> Gradients:
-        if self._ready is None:
-            self._ready = self._prepared(self._model(), resolve(self.device))
-        return self._ready
+    def _ready(self) -> Ready:
+        if self.ready_ is None:
+            self.ready_ = Ready(self._prepared(self._model(), resolve(self.device)), {})
+        return self.ready_
 
     def _prepared(self, model: Model, device: torch.device) -> Gradients:
         if self.precision == "float64" and device.type == "mps":
@@ -279,7 +287,10 @@ class DeepFisher:
         return Gradients(network, model.inputs, layers)
 
     def _table(self, model: Model, bag: Bag) -> Table:
-        return model.tables[bag.site if self._by_site else ""]
+        return model.tables[self._table_name(bag)]
+
+    def _table_name(self, bag: Bag) -> str:
+        return bag.site if self._by_site else ""
 
     def _evidence(self, bag: Bag) -> Evidence:
         """Return what attribution needs: it runs in float64, which not every device has, so always on the CPU."""
@@ -290,11 +301,12 @@ class DeepFisher:
         entries = gradients.entries(everything if table.chosen is None else table.chosen)
         return Evidence(gradients, features, site, entries, table)
 
-    def _job(self, model: Model, bag: Bag) -> Job:
-        features = finite_features(bag, model.width)
-        site = model.site_number(bag, self.name)
-        chosen = self._table(model, bag).chosen
-        return Job(features, site, None if chosen is None else self._gradients().entries(chosen))
+    def _job(self, model: Model, ready: Ready, bag: Bag) -> Job:
+        features, site = finite_features(bag, model.width), model.site_number(bag, self.name)
+        chosen, name = self._table(model, bag).chosen, self._table_name(bag)
+        if chosen is not None and name not in ready.entries:
+            ready.entries[name] = ready.gradients.entries(chosen)
+        return Job(features, site, ready.entries.get(name))
 
 
 def _fits(option: str, room: int, names: Sequence[str]) -> None:

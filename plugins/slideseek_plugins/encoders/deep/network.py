@@ -113,7 +113,7 @@ class CVAE(nn.Module):
             case "relu":
                 return (activated > 0).to(activated.dtype)
             case "leaky-relu":
-                return torch.where(activated > 0, 1.0, _LEAK).to(activated.dtype)
+                return torch.where(activated > 0, torch.ones_like(activated), torch.full_like(activated, _LEAK))
             case "elu":
                 return torch.where(activated > 0, torch.ones_like(activated), activated + 1)
             case "tanh":

@@ -45,8 +45,6 @@ class Settings:
     statistics: Statistics = "site"
     centre: bool = False
     scale: bool = False
-    power: bool = True
-    l2: bool = True
 
     def __post_init__(self) -> None:
         for name, least in _LEAST.items():

@@ -31,7 +31,8 @@ class PatchStream:
 
     def __init__(self, bags: Sequence[Bag], counts: Int64, width: int, batch: int, pool: int, seed: int) -> None:
         """counts: int64 (bags,), patches of each bag to visit; 0 leaves a bag out."""
-        self._bags, self._width, self._batch, self._pool, self._seed = bags, width, batch, pool, seed
+        self._bags, self._width, self._batch, self._seed = bags, width, batch, seed
+        self._pool = max(pool, batch)
         self._pieces = [
             (i, start, min(start + PIECE, int(n))) for i, n in enumerate(counts) for start in range(0, int(n), PIECE)
         ]

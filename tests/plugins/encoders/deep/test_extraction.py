@@ -1,0 +1,119 @@
+"""The closed-form gradient against autograd, patch by patch, and against finite differences."""
+
+import numpy as np
+import pytest
+import torch
+
+from slideseek_plugins.encoders.deep.extraction import backpropagate, entries_of, full_sums
+from slideseek_plugins.encoders.deep.gradients import Gradients, Job
+from slideseek_plugins.encoders.deep.inputs import Inputs
+from slideseek_plugins.encoders.deep.network import CVAE, Shape
+
+CPU = torch.device("cpu")
+
+
+def make(sites=2, labels=3, activation="relu", hidden=(12, 9), width=10, dtype=torch.float64):
+    return CVAE.seeded(3, Shape(width, sites, labels, hidden, 4), activation).to(dtype)
+
+
+def per_patch(network, x, site):
+    """The mean over patches of Eq. 15's gradient, one autograd call a patch."""
+    total = 0
+    for t in range(len(x)):
+        out = network(x[t : t + 1], site[t : t + 1], None)
+        gradients = torch.autograd.grad(
+            (x[t : t + 1] - out.x).square().sum(), list(network.parameters()), materialize_grads=True
+        )
+        total = total + torch.cat([g.flatten() for g in gradients])
+    return (total / len(x)).detach()
+
+
+@pytest.mark.parametrize("activation", ["relu", "leaky-relu", "elu", "tanh"])
+@pytest.mark.parametrize(("sites", "labels"), [(2, 3), (0, 3), (2, 0), (0, 0)])
+@pytest.mark.parametrize("hidden", [(12, 9), (7,)])
+def test_equals_the_per_patch_average(activation, sites, labels, hidden):
+    network = make(sites, labels, activation, hidden)
+    x, site = torch.randn(17, 10, dtype=torch.float64), torch.zeros(17, dtype=torch.int64)
+    layers = network.shape.layers()
+    out = torch.empty(network.shape.parameters(), dtype=torch.float64)
+    full_sums(layers, backpropagate(network, x, site, list(layers)), out)
+    torch.testing.assert_close(out / 17, per_patch(network, x, site), rtol=1e-9, atol=1e-12)
+
+
+def test_equals_the_per_patch_average_in_float32_at_full_size():
+    network = CVAE.seeded(0, Shape(1024, 10, 29), "relu")
+    features = np.random.default_rng(0).normal(size=(20, 1024)).astype(np.float32)
+    gradients = Gradients(network, Inputs.plain(1024, 0.0), network.shape.layers())
+    got = next(gradients.means([Job(features, 4, None)]))
+    wanted = per_patch(network.double(), torch.from_numpy(features).double(), torch.full((20,), 4)).numpy()
+    assert np.abs(got - wanted).max() < 1e-6 * np.abs(wanted).max()
+    assert np.linalg.norm(got - wanted) < 1e-6 * np.linalg.norm(wanted)
+
+
+def test_equals_finite_differences():
+    network = make(activation="tanh")
+    x, site = torch.randn(6, 10, dtype=torch.float64), torch.tensor([0, 1, 1, 0, 1, 0])
+    layers = network.shape.layers()
+    out = torch.empty(network.shape.parameters(), dtype=torch.float64)
+    full_sums(layers, backpropagate(network, x, site, list(layers)), out)
+    flat = torch.nn.utils.parameters_to_vector(network.parameters()).detach()
+
+    def loss(vector):
+        torch.nn.utils.vector_to_parameters(vector, network.parameters())
+        with torch.no_grad():
+            return float((x - network(x, site, None).x).square().sum())
+
+    for place in np.random.default_rng(0).choice(len(flat), 60, replace=False):
+        step = torch.zeros_like(flat)
+        step[place] = 1e-6
+        slope = (loss(flat + step) - loss(flat - step)) / 2e-6
+        assert float(out[place]) == pytest.approx(slope, rel=1e-4, abs=1e-6)
+
+
+@pytest.mark.parametrize("count", [1, 5, 60, 400])
+def test_chosen_entries_equal_the_whole(count):
+    network = make()
+    features = np.random.default_rng(1).normal(size=(40, 10)).astype(np.float32)
+    gradients = Gradients(network, Inputs.plain(10, 0.0), network.shape.layers())
+    chosen = np.sort(np.random.default_rng(2).choice(gradients.size, count, replace=False))
+    whole, some = (next(gradients.means([Job(features, 1, entries)])) for entries in (None, gradients.entries(chosen)))
+    np.testing.assert_allclose(some, whole[chosen], rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize("layer", ["decoder.2", "decoder.0", "mu", "logvar", "logits", "encoder.1", "encoder.0"])
+def test_the_pass_stops_early_with_the_same_numbers(layer):
+    network = make()
+    x, site = torch.randn(8, 10, dtype=torch.float64), torch.zeros(8, dtype=torch.int64)
+    everything = backpropagate(network, x, site, list(network.shape.layers()))
+    alone = backpropagate(network, x, site, [layer])
+    assert list(alone) == [layer]
+    assert torch.equal(alone[layer].delta, everything[layer].delta)
+    assert torch.equal(alone[layer].inward, everything[layer].inward)
+
+
+def test_entries_cover_weights_and_biases_of_every_layer():
+    network = make()
+    layers = network.shape.layers()
+    size = network.shape.parameters()
+    found = entries_of(layers, np.arange(size), CPU)
+    assert sorted(np.concatenate([entry.place for entry in found]).tolist()) == list(range(size))
+    assert [entry.layer for entry in found] == list(layers)
+
+
+def test_a_long_slide_is_taken_in_chunks_with_bounded_memory(tmp_path):
+    import tracemalloc
+
+    network, peaks = make(hidden=(16,), width=64, dtype=torch.float32), []
+    gradients = Gradients(network, Inputs.plain(64, 0.0), network.shape.layers())
+    entries = gradients.entries(np.arange(0, gradients.size, 7))
+    for rows in (2_000, 40_000):
+        path = tmp_path / f"{rows}.npy"
+        np.lib.format.open_memmap(path, "w+", dtype=np.float32, shape=(rows, 64))[:] = np.random.default_rng(
+            rows
+        ).normal(size=(rows, 64))
+        tracemalloc.start()
+        next(gradients.means([Job(np.load(path, mmap_mode="r"), 0, entries)]))
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    # The order of the patches is 8 bytes each; the patches themselves are 256 bytes each and are never held.
+    assert peaks[1] - peaks[0] < 38_000 * 40
