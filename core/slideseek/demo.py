@@ -61,7 +61,9 @@ class DemoResult:
     seconds: dict[str, float] = field(default_factory=dict)
 
 
-def run_demo(folder: Path, reporter: Reporter, patients: int = 6, progress: Callable[[str], None] = lambda _: None) -> DemoResult:
+def run_demo(
+    folder: Path, reporter: Reporter, patients: int = 6, progress: Callable[[str], None] = lambda _: None
+) -> DemoResult:
     """Generate slides in `folder`/slides, build the archive `folder`, search it and write the report.
 
     Run again in the same folder, it goes on with what is there.

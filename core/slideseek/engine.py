@@ -141,7 +141,7 @@ class Engine:
     @cached_property
     def feature_settings(self) -> str:
         """Name of the settings that decide the features: selector and featurizer."""
-        return digest([self.select_settings, self.resolved.settings["featurizer"]])
+        return name_features(self.select_settings, self.resolved.settings["featurizer"])
 
     @cached_property
     def encoder_settings(self) -> str:
@@ -152,6 +152,11 @@ class Engine:
     def index_settings(self) -> str:
         """Name of the index's settings."""
         return digest(self.resolved.settings["index"])
+
+
+def name_features(select_settings: str, featurizer: Mapping[str, Any]) -> str:
+    """Name the settings that decide features, from the selector's name and the featurizer's resolved settings."""
+    return digest([select_settings, featurizer])
 
 
 def make_engine(config: EngineConfig, registry: Registry) -> Engine:
@@ -168,13 +173,19 @@ def make_engine(config: EngineConfig, registry: Registry) -> Engine:
         )
     resolved: dict[Kind, dict[str, Any]] = {}
     for kind, component in parts.items():
-        resolved[kind] = settings(component, config.component(kind).use)
-        if isinstance(component, Fingerprinted):
-            resolved[kind]["fingerprint"] = component.fingerprint()
+        resolved[kind] = resolved_settings(component, config.component(kind).use)
     engine = Engine(config, registry, Resolved(resolved, spec, isinstance(parts["encoder"], Trainable)))
     for kind in ("selector", "featurizer", "encoder"):
         engine.__dict__[kind] = parts[kind]  # already made: what `cached_property` would make again
     return engine
+
+
+def resolved_settings(component: Any, use: str) -> dict[str, Any]:
+    """Return a component's options with their defaults, and what else decides its output."""
+    resolved = settings(component, use)
+    if isinstance(component, Fingerprinted):
+        resolved["fingerprint"] = component.fingerprint()
+    return resolved
 
 
 def make_engines(configs: Sequence[EngineConfig], registry: Registry) -> list[Engine]:
@@ -199,6 +210,4 @@ def pack_resolved(resolved: Resolved) -> dict[str, Any]:
 
 def recall_engine(config: EngineConfig, registry: Registry, packed: Mapping[str, Any]) -> Engine:
     """Return an engine from what was resolved when it was built; its components are imported only when used."""
-    return Engine(
-        config, registry, Resolved(packed["settings"], CodeSpec(**packed["spec"]), bool(packed["trainable"]))
-    )
+    return Engine(config, registry, Resolved(packed["settings"], CodeSpec(**packed["spec"]), bool(packed["trainable"])))

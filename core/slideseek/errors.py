@@ -41,9 +41,7 @@ class EmptyBagError(SlideseekError):
     """A bag without patches was given to an encoder."""
 
     def __init__(self, slide_id: str) -> None:
-        super().__init__(
-            f"slide {slide_id!r} has no patches to encode", "select patches first, or leave the slide out"
-        )
+        super().__init__(f"slide {slide_id!r} has no patches to encode", "select patches first, or leave the slide out")
 
 
 class NotFittedError(SlideseekError):

@@ -30,9 +30,7 @@ def match_rows(
             matches.append((row, found[0]))
         elif found:
             listed = ", ".join(str(f) for f in found[:3])
-            problems.append(
-                Problem(row.id, f"{len(found)} files match ({listed})", "name the file in a column 'path'")
-            )
+            problems.append(Problem(row.id, f"{len(found)} files match ({listed})", "name the file in a column 'path'"))
         else:
             what = row.path or row.id
             problems.append(

@@ -14,6 +14,16 @@ from slideseek.keys import digest
 from slideseek.types import SlideRecord
 
 
+def select_key(settings: str, slide: SlideRow) -> str:
+    """Name a selection: the selector's settings, the slide's content and the resolution stated for it."""
+    return digest(["select", settings, slide.fingerprint, slide.record.mpp])
+
+
+def feature_key(settings: str, selection: str) -> str:
+    """Name a slide's features: the settings up to the featurizer, and the selection's key."""
+    return digest(["featurize", settings, selection])
+
+
 class Ledger:
     """Decide by content and settings, never by "the file exists", whether a stage is done for a slide."""
 
@@ -37,9 +47,9 @@ class Ledger:
         """Name a stage's result for a slide: its settings and what went in."""
         settings = self.settings(engine, stage)
         if stage == "select":
-            return digest([stage, settings, slide.fingerprint, slide.record.mpp])
+            return select_key(settings, slide)
         if stage == "featurize":
-            return digest([stage, settings, self.key(engine, "select", slide)])
+            return feature_key(settings, self.key(engine, "select", slide))
         return digest([stage, settings, self.key(engine, "featurize", slide), slide.record.site])
 
     def record(self, engine: Engine, stage: Stage, slide: SlideRow) -> StageRecord | None:

@@ -38,9 +38,7 @@ def list_plugins(kind: str | None, as_json: bool) -> None:
             }
         )
         return
-    print_table(
-        ("kind", "name", "what it does", "from"), [[e.kind, e.name, e.summary, e.owner] for e in entries]
-    )
+    print_table(("kind", "name", "what it does", "from"), [[e.kind, e.name, e.summary, e.owner] for e in entries])
     for broken in registry.broken:
         click.echo(f"broken: {broken.plugin} of {broken.distribution} {broken.version}: {broken.reason}")
     for name in registry.disabled:

@@ -106,7 +106,9 @@ def test_archive_is_found_from_a_folder_below(tiny_archive, slideseek, monkeypat
 def test_init_refuses_an_archive_and_a_bad_config(tiny_archive, tmp_path, slideseek):
     assert "is an archive already" in slideseek("init", tiny_archive).err
     bad = tmp_path / "bad.toml"
-    bad.write_text('[[engine]]\nname="x"\nselector="grid"\nfeaturizer="colour-texture"\nencoder="mean"\nindex="hamming"\n')
+    bad.write_text(
+        '[[engine]]\nname="x"\nselector="grid"\nfeaturizer="colour-texture"\nencoder="mean"\nindex="hamming"\n'
+    )
     done = slideseek("init", tmp_path / "other", "--config", bad)
     assert done.code == 2 and "refuses the codes" in done.err
     assert not (tmp_path / "other").exists()
