@@ -7,8 +7,8 @@ from typing import Any
 from slideseek.archive.archive import Archive
 from slideseek.archive.catalog import Stage, StageRecord
 from slideseek.archive.slide_table import SlideRow
-from slideseek.building.ledger import Ledger
 from slideseek.building.index_store import open_engine
+from slideseek.building.ledger import Ledger
 from slideseek.engine import Engine
 from slideseek.plugins import load_registry
 

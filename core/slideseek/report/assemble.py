@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from slideseek import __version__
 from slideseek.archive.archive import Archive
 from slideseek.archive.payloads import unpack_patches
+from slideseek.building.ledger import Ledger
 from slideseek.engine import Engine
 from slideseek.errors import SlideseekError
 from slideseek.keys import canonical_json
-from slideseek.building.ledger import Ledger
 from slideseek.report.page import HitPanel, Panel, QuerySection, Report, Table
 from slideseek.search import Answer
 from slideseek.slides.reader import open_slide

@@ -54,7 +54,7 @@ class Cosine(StoredIndex):
         rows = scaled(np.concatenate([code.rows for code in codes]))
         return [len(code) for code in codes], {"rows": rows, "norms": norms(rows)}
 
-    def _near(self, codes: Sequence[Code], wanted: Mask | None, k: int) -> list[Near]:
+    def near(self, codes: Sequence[Code], wanted: Mask | None, k: int) -> list[Near]:
         """Sort out the far slides with a fast matrix product of known error, then measure the rest exactly."""
         queries = [scaled(code.rows) for code in codes]
         slots, found = self.store_.slots(wanted), []

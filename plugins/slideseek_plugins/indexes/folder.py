@@ -119,6 +119,12 @@ def map_array(path: Path, dtype: np.dtype[Any], shape: tuple[int, ...]) -> NDArr
     return np.asarray(mapped)
 
 
+def sync(path: Path) -> None:
+    """Make sure that a file written by a library is on disk."""
+    with path.open("rb") as stream:
+        os.fsync(stream.fileno())
+
+
 def _canonical(header: Mapping[str, Any]) -> bytes:
     return json.dumps(header, sort_keys=True, separators=(",", ":")).encode()
 

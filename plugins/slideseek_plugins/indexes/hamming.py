@@ -51,9 +51,11 @@ class Hamming(StoredIndex):
     def _fields(self, codes: Sequence[Code]) -> tuple[Sequence[int], Mapping[str, NDArray[Any]]]:
         return [len(code) for code in codes], {"words": words(np.concatenate([code.rows for code in codes]))}
 
-    def _near(self, codes: Sequence[Code], wanted: Mask | None, k: int) -> list[Near]:
+    def near(self, codes: Sequence[Code], wanted: Mask | None, k: int) -> list[Near]:
+        """Compare in numpy at first, with the compiled kernels once there is enough work to pay for loading them."""
         together = words(codes[0].rows if len(codes) == 1 else np.concatenate([code.rows for code in codes]))
-        self.compared_ += len(together) * self.store_.nbytes
+        share = 1.0 if wanted is None else np.count_nonzero(wanted) / len(wanted)
+        self.compared_ += int(len(together) * self.store_.nbytes * share)
         ends = [0, *accumulate(map(len, codes))]
         queries = [together[first:last] for first, last in pairwise(ends)]
         if self.compared_ < COMPILED_AFTER:

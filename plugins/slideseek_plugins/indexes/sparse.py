@@ -52,7 +52,8 @@ class Sparse(StoredIndex):
         fields = {"dimensions": np.concatenate(present).astype(np.int32), "values": np.concatenate(values)}
         return [len(dimensions) for dimensions in present], fields
 
-    def _near(self, codes: Sequence[Code], wanted: Mask | None, k: int) -> list[Near]:
+    def near(self, codes: Sequence[Code], wanted: Mask | None, k: int) -> list[Near]:
+        """Multiply the queries with each inverted segment; every wanted slide is in the answer."""
         slots, found = self.store_.slots(wanted), list[Near]()
         for first in range(0, len(codes), BATCH):
             queries = csr_array(np.concatenate([code.rows for code in codes[first : first + BATCH]], dtype=np.float64))

@@ -51,11 +51,15 @@ class StoredIndex(ABC):
         """Return the rows each code takes in the store, and the fields that hold them."""
 
     @abstractmethod
-    def _near(self, codes: Sequence[Code], wanted: Mask | None, k: int) -> list[Near]:
+    def near(self, codes: Sequence[Code], wanted: Mask | None, k: int) -> list[Near]:
         """Return for each query some slots and their distances, the k nearest and all ties with the last among them.
 
-        wanted: bool (slots,), the candidates, or None for every slot.
+        wanted: bool (slots,), the candidates, at least k of them, or None for every slot.
         """
+
+    def check(self, code: Code) -> None:
+        """Raise when the index cannot search with the code."""
+        self._check(code, self.store_.columns or code.rows.shape[1])
 
     @property
     def ids(self) -> Sequence[str]:
@@ -102,12 +106,12 @@ class StoredIndex(ABC):
         if k < 1:
             raise ValueError(f"k: at least 1, not {k}")
         for code in codes:
-            self._check(code, self.store_.columns or code.rows.shape[1])
+            self.check(code)
         wanted, ids = self.store_.candidates(codes[0].space, among), self.store_.slot_ids
         size = len(ids) if wanted is None else int(np.count_nonzero(wanted))
         if not size:
             return [[] for _ in codes]
-        return [nearest(slots, distances, ids, k) for slots, distances in self._near(codes, wanted, min(k, size))]
+        return [nearest(slots, distances, ids, k) for slots, distances in self.near(codes, wanted, min(k, size))]
 
     def save(self, folder: Path) -> None:
         """Write the index into the existing empty `folder`; removed slides are not written."""

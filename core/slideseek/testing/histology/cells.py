@@ -8,7 +8,7 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from slideseek.testing.histology.fields import smooth_noise
-from slideseek.types import Float32
+from slideseek.types import Float32, Int64
 
 CHUNK = 256
 
@@ -48,7 +48,7 @@ def scatter(rng: np.random.Generator, density: Float32, step: int, spacing: floa
     return points[_apart(points, spacing)]
 
 
-def _apart(points: Float32, spacing: float) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+def _apart(points: Float32, spacing: float) -> Int64:
     """Return indices of points that are pairwise `spacing` apart, earlier points taking precedence."""
     alive = np.arange(len(points))
     kept = np.empty(0, dtype=np.int64)

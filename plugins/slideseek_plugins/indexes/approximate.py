@@ -1,0 +1,194 @@
+"""What approximate indexes share: exact distances and masks around a structure that only proposes candidates.
+
+Codes are kept in an exact index. A structure (a forest, inverted lists, a graph) proposes slides; those are measured
+exactly, so distances, order among the proposed, masks, spaces and removal are those of the exact index and only a
+missing neighbour can tell the two apart. How often one is missing is measured whenever a structure is built.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from slideseek.errors import SlideseekError
+from slideseek.types import Code, CodeSpec, Hit, Int64, Mask
+
+from . import folder as files
+from .cosine import Cosine
+from .hamming import Hamming
+from .ranking import nearest
+from .recall import RECALL_AT, Neighbours, RecallSample
+from .stored_index import StoredIndex
+
+EXACT = "exact"
+
+
+@dataclass
+class Part:
+    """The structure of one space. slots: int64 (n,), the slot of each code in it. recall: measured when built."""
+
+    slots: Int64
+    neighbours: Neighbours
+    recall: float
+
+
+@dataclass
+class ApproximateIndex(ABC):
+    """Search through a structure for each space, built when first needed after slides were added.
+
+    Few candidates, because the archive or the mask is small, are searched exactly: that is quicker, too.
+    """
+
+    name: ClassVar[str]
+    exact_below: int = 1_000
+    seed: int = 0
+    exact_: StoredIndex = field(default_factory=Hamming, init=False, repr=False, compare=False)
+    parts_: dict[str, Part] = field(default_factory=dict, init=False, repr=False, compare=False)
+    built_: int = field(default=0, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if self.exact_below < 0:
+            raise ValueError(f"exact_below: 0 or more slides, not {self.exact_below}")
+
+    @abstractmethod
+    def refuses(self, spec: CodeSpec) -> str:
+        """Return "" when codes of this spec fit, else the reason, in words."""
+
+    @abstractmethod
+    def _build(self, wanted: Mask, sample: RecallSample) -> Neighbours:
+        """Build the structure of the wanted slots; `sample` measures what it finds, for an index that tunes itself."""
+
+    @abstractmethod
+    def _open(self, path: Path, settings: Mapping[str, Any]) -> Neighbours:
+        """Open a structure that was written to `path`."""
+
+    def _exact_for(self, code: Code) -> StoredIndex:
+        """Return an empty exact index that holds codes like this one."""
+        return Hamming() if code.rows.dtype == np.uint8 else Cosine()
+
+    @property
+    def ids(self) -> Sequence[str]:
+        """Slide ids held, in the order masks are given in."""
+        return self.exact_.ids
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes the codes and the structures take."""
+        return self.exact_.nbytes + sum(part.neighbours.nbytes for part in self.parts_.values())
+
+    @property
+    def recalls(self) -> Mapping[str, float]:
+        """Share of the 10 nearest that were found when the structures were built, by space."""
+        return {space: part.recall for space, part in self.parts_.items()}
+
+    def add(self, codes: Sequence[Code]) -> None:
+        """Add codes, all or none; the structures are built again before the next search."""
+        if not codes:
+            return
+        for code in codes:
+            self._check_single(code)
+        if self.exact_.ids:
+            self.exact_.add(codes)
+        else:
+            exact = self._exact_for(codes[0])
+            exact.add(codes)
+            self.exact_, self.parts_, self.built_ = exact, {}, 0
+
+    def remove(self, slide_ids: Sequence[str]) -> None:
+        """Remove slides, all or none; an id that is not there is an error."""
+        self.exact_.remove(slide_ids)
+
+    def search(self, code: Code, k: int, among: Mask | None = None) -> list[Hit]:
+        """Return at most k hits, nearest first, equal distances by slide id; a true neighbour may be missing."""
+        self._check_single(code)
+        exact = self.exact_ if self.exact_.ids else self._exact_for(code)
+        self.build()
+        part = self.parts_.get(code.space)
+        if part is None or k < 1:
+            return exact.search(code, k, among)
+        exact.check(code)
+        wanted = exact.store_.candidates(code.space, among)
+        if wanted is not None:
+            wanted = wanted[part.slots]
+        proposed = self._proposed(part, code, k, wanted)
+        if proposed is None:
+            return exact.search(code, k, among)
+        near = np.zeros(len(exact.store_.slot_ids), np.bool_)
+        near[part.slots[proposed]] = True
+        return nearest(*exact.near([code], near, k)[0], exact.store_.slot_ids, k)
+
+    def search_many(self, codes: Sequence[Code], k: int, among: Mask | None = None) -> list[list[Hit]]:
+        """Return `search(code, k, among)` of every code, in order."""
+        return [self.search(code, k, among) for code in codes]
+
+    def build(self) -> None:
+        """Build the structures when slides were added or moved since they were last built."""
+        store = self.exact_.store_
+        if self.built_ == store.version:
+            return
+        self.parts_ = {}
+        for space in store.spaces:
+            wanted = store.candidates(space, None)
+            slots = store.slots(wanted)
+            if len(slots) > max(self.exact_below, RECALL_AT):
+                mask = np.zeros(len(store.slot_ids), np.bool_)
+                mask[slots] = True
+                sample = RecallSample.of(self.exact_, mask, self.seed)
+                neighbours = self._build(mask, sample)
+                self.parts_[space] = Part(slots, neighbours, sample.recall(neighbours))
+        self.built_ = store.version
+
+    def save(self, folder: Path) -> None:
+        """Write the index into the existing empty `folder`; removed slides are not written."""
+        self.exact_.store_.compact()
+        self.build()
+        (folder / EXACT).mkdir()
+        self.exact_.save(folder / EXACT)
+        parts = []
+        for number, (space, part) in enumerate(self.parts_.items()):
+            names = {"slots": f"slots-{number}.npy", "structure": f"structure-{number}.bin"}
+            files.write_array(folder / names["slots"], part.slots)
+            part.neighbours.write(folder / names["structure"])
+            parts.append({**names, "space": space, "recall": part.recall, "settings": dict(part.neighbours.settings)})
+        written = [part[key] for part in parts for key in ("slots", "structure")]
+        files.write_header(folder, self.name, {"exact": self.exact_.name, "parts": parts}, written)
+
+    def load(self, folder: Path) -> None:
+        """Restore what `save` wrote; files are mapped where possible, so they must stay where they are."""
+        header = files.read_header(folder, self.name)
+        exact = Hamming() if header["exact"] == Hamming.name else Cosine()
+        exact.load(folder / EXACT)
+        opened = {}
+        for part in header["parts"]:
+            slots = np.load(files.checked(folder, part["slots"], header), allow_pickle=False)
+            neighbours = self._open(files.checked(folder, part["structure"], header), part["settings"])
+            opened[part["space"]] = Part(slots, neighbours, part["recall"])
+        self.exact_, self.parts_, self.built_ = exact, opened, exact.store_.version
+
+    def _proposed(self, part: Part, code: Code, k: int, wanted: Mask | None) -> Int64 | None:
+        """Ask the structure for more and more until k of the proposed are wanted; None when exact search is better.
+
+        wanted: bool (len(part.slots),) or None for all. The answer counts within the part.
+        """
+        total = len(part.slots)
+        allowed = total if wanted is None else int(np.count_nonzero(wanted))
+        if allowed <= max(self.exact_below, k):
+            return None
+        count = k * total // allowed + 1
+        while count <= total // 2:
+            near = part.neighbours.near(code.rows[0], count)
+            kept = near if wanted is None else near[wanted[near]]
+            if len(kept) >= k:
+                return kept
+            count *= 4
+        return None
+
+    def _check_single(self, code: Code) -> None:
+        if len(code) != 1:
+            cause = f"index {self.name!r}, code of slide {code.slide_id!r}: {len(code)} rows, it holds one a slide"
+            raise SlideseekError(cause, "use hamming or cosine for sets")

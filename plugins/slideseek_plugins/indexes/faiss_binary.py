@@ -1,0 +1,129 @@
+"""Approximate Hamming search for very large archives (faiss inverted lists or graph), tuned to a recall."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+import faiss
+import numpy as np
+from numpy.typing import NDArray
+
+from slideseek.types import CodeSpec, Int64, Mask
+
+from . import folder as files
+from .approximate import ApproximateIndex
+from .recall import LowRecallWarning, RecallSample, stored_rows
+
+Method = Literal["ivf", "hnsw"]
+EFFORTS = tuple(2**power for power in range(13))
+"""Values tried for the lists visited (ivf) or the nodes kept (hnsw), cheapest first."""
+TRAINING_ROWS_A_LIST = 64
+
+
+class Lists:
+    """A faiss binary index over single codes of bits. effort: lists visited by a search, or nodes it keeps."""
+
+    def __init__(self, index: Any, method: Method, effort: int) -> None:
+        self.index, self.method, self.effort = index, method, effort
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the codes, which faiss copies, and of lists or links."""
+        count, size = int(self.index.ntotal), int(self.index.code_size)
+        if self.method == "ivf":
+            return count * (size + 8) + int(self.index.nlist) * size
+        return count * (size + 12) + 4 * int(self.index.hnsw.neighbors.size())
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """Method and effort, which the file does not hold."""
+        return {"method": self.method, "effort": self.effort}
+
+    def near(self, row: NDArray[Any], count: int) -> Int64:
+        """Return the numbers of at most `count` codes."""
+        query = np.zeros((1, int(self.index.code_size)), np.uint8)
+        query[0, : len(row)] = row
+        if self.method == "ivf":
+            self.index.nprobe = min(self.effort, int(self.index.nlist))
+        else:
+            self.index.hnsw.efSearch = max(self.effort, count)
+        numbers: Int64 = self.index.search(query, count)[1][0]
+        return numbers[numbers >= 0]
+
+    def write(self, path: Path) -> None:
+        """Write faiss's own file."""
+        faiss.write_index_binary(self.index, str(path))
+        files.sync(path)
+
+
+@dataclass
+class FaissBinary(ApproximateIndex):
+    """Search single codes of bits through inverted lists (`ivf`) or a graph (`hnsw`).
+
+    When built, a sample of the slides is searched with rising effort until `target_recall` of their 10 nearest are
+    found; that effort is kept. Beyond about a million codes this is quicker than the exact `hamming`, which is used
+    for spaces and masks of at most `exact_below` slides.
+
+    lists: inverted lists, 0 for four times the square root of the slides. links: of a node in the graph.
+    """
+
+    name: ClassVar[str] = "faiss-binary"
+    method: Method = "ivf"
+    target_recall: float = 0.98
+    lists: int = 0
+    links: int = 16
+    exact_below: int = 20_000
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.method not in ("ivf", "hnsw"):
+            raise ValueError(f"method: ivf or hnsw, not {self.method!r}")
+        if not 0 < self.target_recall <= 1:
+            raise ValueError(f"target_recall: above 0 and at most 1, not {self.target_recall}")
+        if self.lists < 0:
+            raise ValueError(f"lists: 0 or more, not {self.lists}")
+        if self.links < 2:
+            raise ValueError(f"links: at least 2, not {self.links}")
+
+    def refuses(self, spec: CodeSpec) -> str:
+        """Accept single bits."""
+        if spec.kind != "bits":
+            return f"faiss-binary compares bits, not {spec}: use cosine or sparse"
+        return f"faiss-binary holds one code a slide, not {spec}: use hamming" if spec.many else ""
+
+    def _build(self, wanted: Mask, sample: RecallSample) -> Lists:
+        built = Lists(self._filled(wanted), self.method, EFFORTS[0])
+        for effort in EFFORTS:
+            built.effort = effort
+            recall = sample.recall(built)
+            if recall >= self.target_recall:
+                return built
+        cause = f"faiss-binary finds {recall:.2f} of the 10 nearest, not {self.target_recall}"
+        warnings.warn(f"{cause}: raise links, or use the exact hamming", LowRecallWarning, stacklevel=2)
+        return built
+
+    def _filled(self, wanted: Mask) -> Any:
+        """Return a faiss index of the wanted codes, trained on a part of them."""
+        store, width = self.exact_.store_, self.exact_.store_.columns * 8
+        if self.method == "hnsw":
+            index = faiss.IndexBinaryHNSW(width, self.links)
+        else:
+            count = int(np.count_nonzero(wanted))
+            lists = min(self.lists or int(4 * math.sqrt(count)), count)
+            index = faiss.IndexBinaryIVF(faiss.IndexBinaryFlat(width), width, lists)
+            index.cp.seed = self.seed + 1
+            drawn = np.random.default_rng(self.seed).permutation(np.flatnonzero(wanted))[: lists * TRAINING_ROWS_A_LIST]
+            training = np.zeros(len(wanted), np.bool_)
+            training[drawn] = True
+            index.train(np.concatenate(list(stored_rows(store, training))))
+        for rows in stored_rows(store, wanted):
+            index.add(np.ascontiguousarray(rows))
+        return index
+
+    def _open(self, path: Path, settings: Mapping[str, Any]) -> Lists:
+        return Lists(faiss.read_index_binary(str(path)), settings["method"], settings["effort"])

@@ -1,0 +1,51 @@
+"""The demonstration: what it promises is true."""
+
+import json
+
+import pytest
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory):
+    """The demonstration's folder and what it printed as JSON, made once."""
+    import subprocess
+    import sys
+
+    folder = tmp_path_factory.mktemp("demo") / "demo"
+    done = subprocess.run(
+        [sys.executable, "-m", "slideseek", "demo", "--dir", str(folder), "--json"], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    return folder, json.loads(done.stdout)
+
+
+def test_votes_beat_the_most_common_diagnosis_clearly(demo):
+    _, result = demo
+    yottixel = result["accuracies"]["yottixel"]
+    assert yottixel["constant"] == pytest.approx(0.5)
+    assert yottixel["majority3"] >= yottixel["constant"] + 0.2
+
+
+def test_a_slide_finds_itself_first_at_distance_zero(demo):
+    _, result = demo
+    hit = result["itself"]["hits"][0]
+    assert (hit["slide_id"], hit["distance"]) == (result["answer"]["query"]["slide_id"], 0.0)
+
+
+def test_it_leaves_an_archive_and_a_report(demo, slideseek):
+    folder, result = demo
+    page = (folder / "report.html").read_text()
+    assert result["report"] == str(folder / "report.html")
+    for hit in result["answer"]["hits"]:
+        assert hit["slide_id"] in page
+    assert "data:image/jpeg" in page and "http://" not in page and "https://" not in page
+    status = slideseek("status", "-a", folder, "--json").json
+    assert len(status["slides"]) >= 24 and not any(s["failure"] for s in status["slides"])
+    assert len({(s["site"], s["label"]) for s in status["slides"]}) == 4
+
+
+def test_running_it_again_goes_on_with_what_is_there(demo, slideseek):
+    folder, _ = demo
+    done = slideseek("demo", "--dir", folder)
+    assert done.code == 0 and "painted" not in done.err
+    assert "report:" in done.out and "leave one patient out" in done.out
