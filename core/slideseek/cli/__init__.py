@@ -16,6 +16,8 @@ COMMANDS = {
     "build": "Do what is missing: select, featurize, fit, encode, index.",
     "search": "Find the slides most similar to a slide.",
     "status": "Tell what is done, what failed and why.",
+    "inspect": "Look at one slide: resolution, levels, tissue, patches, and a picture.",
+    "featurizers": "List feature networks with licence and whether the weights are here.",
     "plugins": "List, show and check the installed components.",
     "demo": "Generate slides, build an archive of them and search it.",
 }

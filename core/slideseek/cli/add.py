@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from slideseek.cli import EXIT_FAILED_SLIDES
-from slideseek.cli.options import archive_option, json_option, open_archive
+from slideseek.cli.options import archive_option, json_option, mag_option, mpp_option, open_archive, stated_mpp
 from slideseek.cli.output import print_json, say, say_problem
 
 
@@ -20,7 +20,8 @@ from slideseek.cli.output import print_json, say, say_problem
     type=click.Path(path_type=Path, dir_okay=False),
     help="CSV with a row a slide: slide_id, case_id, primary_site, diagnosis, center, mpp, and any other column.",
 )
-@click.option("--mpp", type=click.FloatRange(0.05, 5), help="µm per pixel of slides whose manifest row states none.")
+@mpp_option
+@mag_option
 @click.option(
     "--allow-missing-patient",
     is_flag=True,
@@ -32,6 +33,7 @@ def command(
     folder: Path | None,
     manifest_file: Path | None,
     mpp: float | None,
+    mag: float | None,
     allow_missing_patient: bool,
     as_json: bool,
 ) -> int:
@@ -52,6 +54,7 @@ def command(
 
     if not paths and manifest_file is None:
         raise UsageError("nothing to add", "name slides or folders, or pass --manifest")
+    stated = stated_mpp(mpp, mag)
     with open_archive(folder) as archive, archive.writing():
         manifest = (manifest_file, read_manifest(manifest_file, allow_missing_patient)) if manifest_file else None
         missing = [path for path in paths if not path.exists()]
@@ -59,7 +62,7 @@ def command(
         count = len(manifest[1].rows) if manifest else len(files)
         with Progress(console=Console(stderr=True), transient=True) as progress:
             task = progress.add_task("reading", total=count)
-            summary = add_slides(archive, files, manifest, mpp, lambda _: progress.advance(task))
+            summary = add_slides(archive, files, manifest, stated, lambda _: progress.advance(task))
         total = len(archive.catalog.slides)
     summary.problems.extend(Problem(str(path), "no such file or folder", "check the path") for path in missing)
     if as_json:

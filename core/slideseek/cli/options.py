@@ -23,6 +23,24 @@ archive_option = click.option(
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
 
+mpp_option = click.option("--mpp", type=click.FloatRange(0.05, 5), help="µm per pixel of a slide that states none.")
+mag_option = click.option(
+    "--mag", type=click.FloatRange(min=0, min_open=True), help="The same as a nominal magnification: 20 is 0.5 µm/px."
+)
+
+
+def stated_mpp(mpp: float | None, mag: float | None) -> float | None:
+    """Return the resolution the user states; a magnification is a nickname and is echoed as what it stands for."""
+    if mag is None:
+        return mpp
+    from slideseek.errors import UsageError
+    from slideseek.slides.resolution import describe_magnification, nominal_mpp
+
+    if mpp is not None:
+        raise UsageError("--mpp and --mag say the same thing", "pass one of them")
+    click.echo(f"note    {describe_magnification(mag)}", err=True)
+    return nominal_mpp(mag)
+
 
 def open_archive(folder: Path | None) -> Archive:
     """Open the archive a command is about."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from slideseek.cli.options import archive_option, json_option, open_archive
+from slideseek.cli.options import archive_option, json_option, mag_option, mpp_option, open_archive, stated_mpp
 from slideseek.cli.output import print_csv, print_json, print_table, say
 
 if TYPE_CHECKING:
@@ -34,7 +34,8 @@ if TYPE_CHECKING:
 @click.option("--include-same-patient", is_flag=True, help="Do not leave out the query's own patient and slide.")
 @click.option("--site", default="", help="Site of a query file, for --vertical and conditioned encoders.")
 @click.option("--patient", default="", help="Patient of a query file, to leave that patient's slides out.")
-@click.option("--mpp", type=click.FloatRange(0.05, 5), help="µm per pixel of a query file that states none.")
+@mpp_option
+@mag_option
 @json_option
 @click.option("--csv", "as_csv", is_flag=True, help="Print CSV.")
 def command(
@@ -48,6 +49,7 @@ def command(
     site: str,
     patient: str,
     mpp: float | None,
+    mag: float | None,
     as_json: bool,
     as_csv: bool,
 ) -> None:
@@ -61,7 +63,7 @@ def command(
         raise UsageError("--json and --csv exclude each other")
     with open_archive(folder) as archive:
         searcher = Searcher(archive, open_engine(archive, archive.config.engine(name), load_registry()))
-        made = searcher.query(query, site, patient, mpp)
+        made = searcher.query(query, site, patient, stated_mpp(mpp, mag))
         answer = searcher.search(made, count, "vertical" if vertical else "horizontal", where, include_same_patient)
     if as_json:
         print_json(answer_data(answer))

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from PIL import Image, UnidentifiedImageError
 
+from slideseek.slides.levels import Level
 from slideseek.slides.pyramid import PyramidSlide
 from slideseek.slides.refusals import MAX_PLAIN_PIXELS, damaged, not_a_slide, too_many_pixels
-from slideseek.slides.resampling import Level
 from slideseek.slides.resolution import Resolution, resolve
 from slideseek.slides.samples import eight_bit
 from slideseek.types import UInt8

@@ -8,9 +8,9 @@ from pathlib import Path
 import openslide
 from PIL import Image
 
+from slideseek.slides.levels import Level, exact_downsample
 from slideseek.slides.pyramid import PyramidSlide, RegionError
 from slideseek.slides.refusals import damaged, one_line
-from slideseek.slides.resampling import Level
 from slideseek.slides.resolution import objective_power, resolve
 
 _WHITE = (255, 255, 255)
@@ -27,14 +27,19 @@ class OpenSlideReader(PyramidSlide):
         self._swapping = threading.Lock()
         self._handle = openslide.OpenSlide(path)
         self.properties = dict(self._handle.properties)
-        sizes = zip(self._handle.level_dimensions, self._handle.level_downsamples)
+        ratios = self._handle.level_downsamples
+        base = Level(*self._handle.dimensions, 1.0)
         super().__init__(
             slide_id,
-            [Level(width, height, downsample) for (width, height), downsample in sizes],
+            [
+                Level(width, height, exact_downsample(base, width, height, ratio))
+                for (width, height), ratio in zip(self._handle.level_dimensions, ratios)
+            ],
             resolve(self.properties, mpp, path.name),
             format=self.properties.get(openslide.PROPERTY_NAME_VENDOR, "openslide"),
             objective=objective_power(self.properties),
             background=_colour(self.properties.get(openslide.PROPERTY_NAME_BACKGROUND_COLOR, "")),
+            addresses=ratios,
         )
 
     def close(self) -> None:

@@ -13,7 +13,8 @@ import numpy as np
 from PIL import Image
 
 from slideseek.errors import SlideError
-from slideseek.slides.resampling import Box, Level, blocks, choose_level, flatten, quarters, resize, source_window
+from slideseek.slides.levels import Box, Level, Placement, Window, choose_level
+from slideseek.slides.resampling import blocks, flatten, quarters, resize
 from slideseek.slides.resolution import Resolution
 from slideseek.types import UInt8
 
@@ -48,6 +49,7 @@ class PyramidSlide(ABC):
         format: str,  # noqa: A002 - the public name of the attribute
         objective: float | None = None,
         background: tuple[int, int, int] = (255, 255, 255),
+        addresses: Sequence[float] | None = None,
     ) -> None:
         self.id = slide_id
         self.levels: tuple[Level, ...] = tuple(levels)
@@ -57,6 +59,7 @@ class PyramidSlide(ABC):
         self.background = background
         self.unreadable = 0
         self.filled = 0
+        self._addresses = tuple(addresses or (level.downsample for level in levels))
         self._closed = False
         self._counting = threading.Lock()
 
@@ -152,21 +155,35 @@ class PyramidSlide(ABC):
             if part.outside(self.dimensions):
                 filled += shape[0] * shape[1]
                 continue
-            window = source_window(part, box, self.levels[0], self.levels[level], shape)
             try:
-                opaque, alpha = flatten(self._read_level(level, window.origin, window.size), self.background)
+                window, region = self._decode(part, box, shape, level)
             except RegionError:
                 if not spare_damage:
                     raise
-                if min(shape) > 1 and min(window.size) > _SMALLEST_BLOCK:
+                width = (part.right - part.left) / self.levels[level].downsample
+                if min(shape) > 1 and width > _SMALLEST_BLOCK:
                     pending += quarters(part, cells)
                 else:
                     self._count(unreadable=1)
                 continue
+            opaque, alpha = flatten(region, self.background)
             canvas[cells.top : cells.bottom, cells.left : cells.right] = np.asarray(resize(opaque, window.box, shape))
             if alpha is not None:
                 filled += int(np.count_nonzero(np.asarray(resize(alpha, window.box, shape)) < 128))
         return canvas, filled
+
+    def _decode(self, part: Box, box: Box, shape: tuple[int, int], level: int) -> tuple[Window, Image.Image]:
+        """Decode what `part` of `box` needs from a level."""
+        placement = Placement(self.levels[0], self.levels[level], self._addresses[level])
+        window = placement.window(part, box, shape)
+        try:
+            return window, self._read_level(level, window.origin, window.size)
+        except RegionError:
+            bare = placement.window(part, box, shape, margin=False)
+            if bare.size == window.size:
+                raise
+            # The damage may lie in the margin: that alone must not lose the part.
+            return bare, self._read_level(level, bare.origin, bare.size)
 
     def _count(self, *, filled: int = 0, unreadable: int = 0) -> None:
         with self._counting:

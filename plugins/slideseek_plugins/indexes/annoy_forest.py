@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,8 @@ try:
 except ImportError as missing:
     raise PluginError("index 'annoy' needs the annoy library", "pip install 'slideseek[annoy]'") from missing
 
+Metric: TypeAlias = Literal["angular", "hamming"]
+
 LEAST_RECALL = 0.95
 
 
@@ -34,7 +36,8 @@ class Forest:
     def __init__(
         self, metric: str, width: int, search_k: int, path: Path, home: TemporaryDirectory[str] | None
     ) -> None:
-        self.metric, self.width, self.search_k, self.path = metric, width, search_k, path
+        self.metric: Metric = metric
+        self.width, self.search_k, self.path = width, search_k, path
         self.home = home  # the file lives as long as the forest that was built in it
         self.index = AnnoyIndex(width, metric)
 
@@ -50,8 +53,8 @@ class Forest:
 
     def vector(self, row: NDArray[Any]) -> list[float]:
         """Return the row of a code as annoy takes it: one number a bit or value."""
-        values: list[float] = (np.unpackbits(row) if self.metric == "hamming" else row).tolist()
-        return values
+        values = np.unpackbits(row) if self.metric == "hamming" else row
+        return [*values.tolist()]
 
     def near(self, row: NDArray[Any], count: int) -> Int64:
         """Return the numbers of at most `count` codes."""

@@ -149,13 +149,14 @@ class ApproximateIndex(ABC):
         self.build()
         (folder / EXACT).mkdir()
         self.exact_.save(folder / EXACT)
-        parts = []
+        parts: list[dict[str, Any]] = []
+        written: list[str] = []
         for number, (space, part) in enumerate(self.parts_.items()):
             names = {"slots": f"slots-{number}.npy", "structure": f"structure-{number}.bin"}
             files.write_array(folder / names["slots"], part.slots)
             part.neighbours.write(folder / names["structure"])
             parts.append({**names, "space": space, "recall": part.recall, "settings": dict(part.neighbours.settings)})
-        written = [part[key] for part in parts for key in ("slots", "structure")]
+            written += names.values()
         files.write_header(folder, self.name, {"exact": self.exact_.name, "parts": parts}, written)
 
     def load(self, folder: Path) -> None:

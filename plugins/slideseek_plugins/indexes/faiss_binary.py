@@ -13,11 +13,13 @@ import faiss
 import numpy as np
 from numpy.typing import NDArray
 
-from slideseek.types import CodeSpec, Int64, Mask
+from slideseek.types import Code, CodeSpec, Int64, Mask
 
 from . import folder as files
 from .approximate import ApproximateIndex
+from .hamming import Hamming
 from .recall import LowRecallWarning, RecallSample, stored_rows
+from .stored_index import StoredIndex
 
 Method = Literal["ivf", "hnsw"]
 EFFORTS = tuple(2**power for power in range(13))
@@ -96,6 +98,9 @@ class FaissBinary(ApproximateIndex):
             return f"faiss-binary compares bits, not {spec}: use cosine or sparse"
         return f"faiss-binary holds one code a slide, not {spec}: use hamming" if spec.many else ""
 
+    def _exact_for(self, code: Code) -> StoredIndex:
+        return Hamming()
+
     def _build(self, wanted: Mask, sample: RecallSample) -> Lists:
         built = Lists(self._filled(wanted), self.method, EFFORTS[0])
         for effort in EFFORTS:
@@ -110,9 +115,8 @@ class FaissBinary(ApproximateIndex):
     def _filled(self, wanted: Mask) -> Any:
         """Return a faiss index of the wanted codes, trained on a part of them."""
         store, width = self.exact_.store_, self.exact_.store_.columns * 8
-        if self.method == "hnsw":
-            index = faiss.IndexBinaryHNSW(width, self.links)
-        else:
+        index: Any = faiss.IndexBinaryHNSW(width, self.links)
+        if self.method == "ivf":
             count = int(np.count_nonzero(wanted))
             lists = min(self.lists or int(4 * math.sqrt(count)), count)
             index = faiss.IndexBinaryIVF(faiss.IndexBinaryFlat(width), width, lists)

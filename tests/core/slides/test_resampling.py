@@ -14,7 +14,7 @@ from slideseek.slides import resampling
 from slideseek.slides.image_reader import ArraySlide
 from slideseek.slides.pyramid import PyramidSlide
 from slideseek.slides.reader import open_slide
-from slideseek.slides.resampling import Level, choose_level
+from slideseek.slides.levels import Level, choose_level, exact_downsample
 from slideseek.slides.resolution import Resolution
 from slideseek.types import Float64, UInt8
 
@@ -139,8 +139,25 @@ def test_a_coarser_level_gives_the_picture_of_the_fine_one(write_tiff: Callable[
         assert np.abs(slide.thumbnail(256).astype(int) - flat.thumbnail(256)).max() <= 2
 
 
+@pytest.mark.parametrize(
+    ("base", "size", "ratio", "factor"),
+    [
+        ((3299, 3599), (1649, 1799), 2.00058, 2.0),
+        ((3299, 3599), (1650, 1800), 1.9994, 2.0),
+        ((2500, 2500), (78, 78), 32.05, 32.0),
+        ((3299, 3599), (1600, 1745), 2.0622, 2.0622),
+        ((1000, 1000), (300, 300), 3.3333, 3.3333),
+        ((1000, 1000), (1000, 1000), 1.0, 1.0),
+    ],
+)
+def test_downsamples_are_whole_where_an_odd_pixel_was_dropped(
+    base: tuple[int, int], size: tuple[int, int], ratio: float, factor: float
+) -> None:
+    assert exact_downsample(Level(*base, 1.0), *size, ratio) == factor
+
+
 def test_the_level_is_the_coarsest_with_enough_detail() -> None:
-    levels = [Level(8000, 8000, 1.0), Level(4000, 4000, 2.0), Level(1999, 1999, 4.002), Level(250, 250, 32.0)]
+    levels = [Level(8000, 8000, 1.0), Level(4000, 4000, 2.0), Level(1999, 1999, 4.002), Level(250, 250, 32.1)]
     assert [choose_level(levels, scale) for scale in (0.5, 1.0, 1.9, 2.0, 3.9, 4.0, 40.0)] == [0, 0, 0, 1, 1, 2, 2]
 
 

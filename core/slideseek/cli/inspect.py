@@ -1,0 +1,76 @@
+"""`slideseek inspect`: look at one slide before it is built."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from slideseek.cli.options import json_option, mag_option, mpp_option, open_archive, stated_mpp
+from slideseek.cli.output import print_json, print_table, say
+
+
+@click.command()
+@click.argument("slide", type=click.Path(path_type=Path))
+@click.option("-a", "--archive", "folder", type=click.Path(path_type=Path), help="Select as this archive's engine does.")
+@click.option("--engine", "name", help="The engine whose selector to use (default: the first one configured).")
+@mpp_option
+@mag_option
+@click.option("-o", "--picture", type=click.Path(path_type=Path), help="PNG to write [default: SLIDE-inspect.png here].")
+@click.option("--contours", type=click.Path(path_type=Path), help="Also write the tissue's outline as GeoJSON.")
+@json_option
+def command(
+    slide: Path,
+    folder: Path | None,
+    name: str | None,
+    mpp: float | None,
+    mag: float | None,
+    picture: Path | None,
+    contours: Path | None,
+    as_json: bool,
+) -> None:
+    """Tell where SLIDE's resolution comes from, its levels, tissue and patches, and draw mask and mosaic."""
+    import json
+
+    from PIL import Image
+
+    from slideseek.archive.files import replacing, write_text
+    from slideseek.config import DEFAULT_CONFIG, make_component, parse_config
+    from slideseek.inspection import inspect_slide
+    from slideseek.plugins import load_registry
+    from slideseek.slides.contours import geojson_from_mask
+
+    if folder is not None:
+        with open_archive(folder) as archive:
+            config = archive.config.engine(name)
+    else:
+        config = parse_config(DEFAULT_CONFIG).engine(name)
+    selector = make_component(load_registry(), config.selector, f"engine.{config.name}.selector")
+    found = inspect_slide(slide, selector, stated_mpp(mpp, mag))
+    target = picture or Path(f"{slide.stem}-inspect.png")
+    with replacing(target) as temporary:
+        Image.fromarray(found.picture).save(temporary, format="PNG")
+    if contours is not None:
+        height, width = found.mask.shape
+        outline = geojson_from_mask(found.mask, found.dimensions[0] / width, found.dimensions[1] / height)
+        write_text(contours, json.dumps(outline))
+    if as_json:
+        print_json({**found.facts, "picture": str(target)})
+        return
+    facts = found.facts
+    x, y = facts["mpp"]
+    rows = [
+        ["format", facts["format"]],
+        ["size", f"{facts['dimensions'][0]} x {facts['dimensions'][1]} px"],
+        ["", f"{facts['millimetres'][0]} x {facts['millimetres'][1]} mm"],
+        ["resolution", f"{x:.4g} µm/px" + ("" if x == y else f" across, {y:.4g} down")],
+        ["  comes from", facts["mpp_source"]],
+        ["objective", f"{facts['objective']:g}x" if facts["objective"] else "not stated"],
+        ["levels", "; ".join(f"{w} x {h} (1:{d:g})" for w, h, d in facts["levels"])],
+        ["tissue", f"{facts['tissue_share']:.1%} of the slide"],
+        ["patches", f"{facts['patches']} of {facts['patch_size']} px by selector {config.selector.use!r}"],
+        ["picture", str(target)],
+    ]
+    print_table(("", facts["slide"]), rows)
+    for note in facts["notes"]:
+        say(f"note    {note}")

@@ -1,0 +1,80 @@
+"""Look at one slide before building: where its resolution comes from, its tissue, and what a selector would choose."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image, ImageDraw
+from scipy import ndimage
+
+from slideseek.interfaces import Selector
+from slideseek.slides.pyramid import PyramidSlide
+from slideseek.slides.reader import open_slide
+from slideseek.slides.tissue import tissue_mask
+from slideseek.types import Mask, Patches, UInt8
+
+PICTURE_SIDE = 1200
+OUTLINE = (0, 150, 90)
+BOX = (20, 20, 60)
+
+
+@dataclass(frozen=True, slots=True)
+class Inspection:
+    """What is found on a slide: facts as plain data, and the picture of them."""
+
+    facts: dict[str, Any]
+    picture: UInt8
+    mask: Mask
+    dimensions: tuple[int, int]
+
+
+def inspect_slide(path: Path, selector: Selector, mpp: float | None = None) -> Inspection:
+    """Open a slide, find its tissue and select its patches."""
+    with open_slide(path, mpp=mpp) as slide:
+        thumbnail = slide.thumbnail(PICTURE_SIDE)
+        thumbnail_mpp = slide.mpp * slide.dimensions[0] / thumbnail.shape[1]
+        mask = tissue_mask(thumbnail, mpp=thumbnail_mpp)
+        patches = selector.select(slide)
+        facts = _facts(slide, mask, patches, path)
+        picture = draw(thumbnail, mask, patches, slide)
+        return Inspection(facts, picture, mask, slide.dimensions)
+
+
+def draw(thumbnail: UInt8, mask: Mask, patches: Patches, slide: PyramidSlide) -> UInt8:
+    """Draw the slide twice, side by side: with its tissue outlined and glass dimmed, and with the patches framed."""
+    left = thumbnail.copy()
+    left[~mask] = (left[~mask] * 0.6 + 255 * 0.4).astype(np.uint8)
+    rim = mask ^ ndimage.binary_erosion(mask, iterations=2)
+    left[rim] = OUTLINE
+    image = Image.fromarray(thumbnail)
+    pen = ImageDraw.Draw(image)
+    scale = thumbnail.shape[1] / slide.dimensions[0]
+    for (x, y), mpp in zip(patches.xy, patches.mpp):
+        extent = patches.size * float(mpp) / slide.mpp * scale
+        pen.rectangle([x * scale, y * scale, x * scale + extent, y * scale + extent], outline=BOX, width=2)
+    gap = np.full((thumbnail.shape[0], 12, 3), 255, np.uint8)
+    return np.concatenate([left, gap, np.asarray(image)], axis=1)
+
+
+def _facts(slide: PyramidSlide, mask: Mask, patches: Patches, path: Path) -> dict[str, Any]:
+    width, height = slide.dimensions
+    resolution = slide.resolution
+    return {
+        "slide": slide.id,
+        "path": str(path),
+        "format": slide.format,
+        "dimensions": [width, height],
+        "millimetres": [round(width * resolution.mpp_x / 1000, 2), round(height * resolution.mpp_y / 1000, 2)],
+        "mpp": [resolution.mpp_x, resolution.mpp_y],
+        "mpp_source": resolution.source,
+        "objective": slide.objective,
+        "levels": [[level.width, level.height, round(level.downsample, 4)] for level in slide.levels],
+        "tissue_share": round(float(mask.mean()), 4),
+        "patches": len(patches),
+        "patch_size": patches.size,
+        "patch_mpp": sorted({float(m) for m in patches.mpp}),
+        "notes": list(slide.notes),
+    }
