@@ -1,22 +1,29 @@
 """Feature files: one HDF5 a slide in the layout TRIDENT and CLAM use, `features` (n, d) and `coords` (n, 2).
 
 Files come from outside too, so a file is looked over before a byte is allocated: no links, no storage outside
-the file, no shape that its size cannot hold.
+the file, nothing that was never written, no shape that its size cannot hold.
 """
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import h5py
 import numpy as np
 
 from slideseek.archive.files import replacing
-from slideseek.errors import DamagedError
+from slideseek.errors import DamagedError, one_line
 from slideseek.types import Float32, Int32, Patches
 
 MAX_WIDTH = 1 << 20
 MAX_ROWS = 1 << 31
+MAX_BYTES = 16 << 30
+"""Bytes of one array: ten times the features of the largest slides there are."""
+
+HARMLESS_BYTES = 64 << 20
+MAX_PACKING = 100
+"""Above `HARMLESS_BYTES`, no real features or coordinates are packed more tightly than this many times."""
 
 
 def write_features(path: Path, features: Float32, patches: Patches, slide_mpp: float, key: str) -> None:
@@ -35,32 +42,49 @@ def write_features(path: Path, features: Float32, patches: Patches, slide_mpp: f
 
 def read_features(path: Path) -> tuple[Float32, Int32]:
     """Read features float32 (n, width) and coordinates int32 (n, 2); a file that is not sound is a `DamagedError`."""
-    fix = "write it again"
     try:
         with h5py.File(path, "r") as file:
-            features = _checked(file, "features", path)
-            coords = _checked(file, "coords", path)
+            features, coords = sound_dataset(file, "features"), sound_dataset(file, "coords")
             if features.ndim != 2 or features.shape[1] < 1 or features.shape[1] > MAX_WIDTH or len(features) > MAX_ROWS:
-                raise DamagedError(f"{path}: 'features' has shape {features.shape}, not (n, width)", fix)
+                raise ValueError(f"'features' has shape {features.shape}, not (n, width)")
             if coords.shape != (len(features), 2):
-                raise DamagedError(f"{path}: 'coords' has shape {coords.shape}, not ({len(features)}, 2)", fix)
+                raise ValueError(f"'coords' has shape {coords.shape}, not ({len(features)}, 2)")
             if features.dtype.kind != "f" or coords.dtype.kind not in "iuf":
-                raise DamagedError(f"{path}: 'features' is {features.dtype}, 'coords' is {coords.dtype}", fix)
+                raise ValueError(f"'features' is {features.dtype}, 'coords' is {coords.dtype}")
             return np.asarray(features[:], dtype=np.float32), np.asarray(coords[:], dtype=np.int32)
     except (OSError, RuntimeError, KeyError, ValueError) as error:
-        raise DamagedError(f"{path} is not a sound feature file ({str(error).splitlines()[0]})", fix) from error
+        raise DamagedError(f"{path} is not a sound feature file ({one_line(error)})", "write it again") from error
 
 
-def _checked(file: h5py.File, name: str, path: Path) -> h5py.Dataset:
-    """Return a dataset stored plainly inside the file, whose bytes the file can really hold."""
+def sound_dataset(file: h5py.File, name: str) -> h5py.Dataset:
+    """Return a dataset stored plainly and wholly inside the file; anything else is a `ValueError` that says why."""
     link = file.get(name, getlink=True)
+    if link is None:
+        raise ValueError(f"{name!r} is missing")
     if not isinstance(link, h5py.HardLink):
-        raise DamagedError(f"{path}: {name!r} is {'missing' if link is None else 'a link'}", "use a plain dataset")
+        raise ValueError(f"{name!r} is a link, not a dataset of the file itself")
     dataset = file[name]
-    if not isinstance(dataset, h5py.Dataset) or dataset.external or dataset.is_virtual:
-        raise DamagedError(f"{path}: {name!r} is not a dataset stored in the file itself", "use a plain dataset")
-    stored = dataset.id.get_storage_size()
-    # A compressed dataset may claim a huge shape with few bytes: nothing real is packed a thousandfold.
-    if dataset.nbytes > max(stored, 1) * 1000:
-        raise DamagedError(f"{path}: {name!r} claims {dataset.nbytes} bytes and stores {stored}", "use a sound file")
+    if not isinstance(dataset, h5py.Dataset) or dataset.shape is None or dataset.external or dataset.is_virtual:
+        raise ValueError(f"{name!r} is not a dataset stored in the file itself")
+    stored, claimed = dataset.id.get_storage_size(), dataset.nbytes
+    if dataset.chunks:
+        # A chunk is unpacked whole, and may be far larger than what the dataset holds of it.
+        claimed = max(claimed, math.prod(dataset.chunks) * dataset.dtype.itemsize)
+    refuse_bomb(name, claimed, stored)
+    if not _written(dataset, stored):
+        raise ValueError(f"{name!r} was never written to the end")
     return dataset
+
+
+def refuse_bomb(name: str, claimed: int, stored: int) -> None:
+    """Raise `ValueError` when an array claims more bytes than memory should be given for what is stored of it."""
+    if claimed > MAX_BYTES or claimed > max(HARMLESS_BYTES, stored * MAX_PACKING):
+        raise ValueError(f"{name!r} claims {claimed:,} bytes and stores {stored:,}")
+
+
+def _written(dataset: h5py.Dataset, stored: int) -> bool:
+    """Say whether every part is there; HDF5 gives back zeros for a part that is not."""
+    if dataset.chunks is None:
+        return bool(stored >= dataset.nbytes)
+    wanted = math.prod(math.ceil(side / chunk) for side, chunk in zip(dataset.shape, dataset.chunks))
+    return bool(dataset.id.get_num_chunks() >= wanted)

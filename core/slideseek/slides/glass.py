@@ -34,7 +34,9 @@ def stained(rgb: UInt8) -> Mask:
         return np.zeros(scanned.shape, dtype=np.bool_)
     rough = roughness(smooth)
     signal = _signal(smooth / _tint(rgb, rough, scanned))
-    return np.asarray(signal > _above_glass(signal[scanned], rough[scanned]), dtype=np.bool_)
+    # Whatever the threshold, what is as flat and as colourless as glass is the noise of glass.
+    glassy = (signal <= _GLASS_SIGNAL) & (rough <= _GLASS_ROUGHNESS)
+    return np.asarray((signal > _above_glass(signal[scanned], rough[scanned])) & ~glassy, dtype=np.bool_)
 
 
 def otsu(values: Float32, bins: int = 256) -> float:

@@ -32,23 +32,25 @@ def pen_ink(rgb: UInt8) -> Mask:
     black = (value < 0.25) & (saturation < 0.40)
     thin = (bluish & (saturation > 0.20)) | (reddish & (saturation > 0.30))
     # A film is flat only in its middle: grow from there through the same colours, by no more than its blurred edge.
-    film = ndimage.binary_dilation(ndimage.binary_opening(thin & flat), iterations=4, mask=thin)
-    ink = ndimage.binary_opening(green | blue | red | black) | _strokes(np.asarray(film, dtype=np.bool_))
+    film = ndimage.binary_dilation(ndimage.binary_opening(thin & flat), iterations=4, mask=thin) & ~_lakes(thin)
+    ink = ndimage.binary_opening(green | blue | red | black) | film
     return np.asarray(ndimage.binary_dilation(ink, iterations=2), dtype=np.bool_)
 
 
-def _strokes(film: Mask) -> Mask:
-    """Return the film without lakes: a piece much wider than a marker's tip is blood or stain, not a stroke."""
-    labels, count = ndimage.label(film)
-    if not count:
-        return film
-    half_width = ndimage.maximum(ndimage.distance_transform_edt(film), labels, np.arange(1, count + 1))
-    thin = np.concatenate([[False], half_width <= _STROKE_SHARE * max(film.shape) / 2])
-    return np.asarray(thin[labels], dtype=np.bool_)
+def _lakes(colour: Mask) -> Mask:
+    """Return where a colour is much wider than a marker's tip: there it is blood or stain, not a stroke."""
+    radius = _STROKE_SHARE * max(colour.shape) / 2
+    depth = ndimage.distance_transform_edt(ndimage.binary_closing(np.pad(colour, 2, mode="edge"), iterations=2))
+    core = depth[2:-2, 2:-2] > radius
+    if not core.any():
+        return np.zeros_like(colour)
+    return np.asarray(ndimage.distance_transform_edt(~core) <= radius, dtype=np.bool_)
 
 
 def black_debris(rgb: UInt8) -> Mask:
     """Return bool (h, w), true on grey to black without colour: rims of bubbles, dirt, edges of the cover slip."""
     _, saturation, value = hsv(rgb)
     white = max(0.5, float(np.percentile(value, 99)))
-    return np.asarray((saturation < 0.10) & (value < 0.70 * white), dtype=np.bool_)
+    dark = (saturation < 0.10) & (value < 0.70 * white)
+    # The edge of something black is grey, and lighter than the limit.
+    return np.asarray(ndimage.binary_dilation(dark, iterations=2), dtype=np.bool_)

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from slideseek.types import Bag, Code, CodeKind, Float64
+from slideseek.types import Bag, Code, CodeKind, Float32, Float64
 from slideseek_plugins.encoders.deep.floats import FloatDeepFisher
 
 
@@ -30,6 +30,6 @@ class DeepSparseFisherVector(FloatDeepFisher):
             raise ValueError(f"cut: at least 0 and below 1, not {self.cut}")
         super().__post_init__()
 
-    def _code(self, bag: Bag, values: Float64) -> Code:
+    def _code(self, bag: Bag, values: Float32 | Float64) -> Code:
         size = np.abs(values)
         return super()._code(bag, np.where(size >= self.cut * size.max(initial=0.0), values, 0.0))

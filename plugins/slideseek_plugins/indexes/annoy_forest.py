@@ -34,7 +34,7 @@ class Forest:
     """An annoy index over single codes, on disk and mapped. metric: `angular` for floats, `hamming` for bits."""
 
     def __init__(
-        self, metric: str, width: int, search_k: int, path: Path, home: TemporaryDirectory[str] | None
+        self, metric: Metric, width: int, search_k: int, path: Path, home: TemporaryDirectory[str] | None
     ) -> None:
         self.metric: Metric = metric
         self.width, self.search_k, self.path = width, search_k, path

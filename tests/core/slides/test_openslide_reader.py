@@ -170,10 +170,15 @@ def test_real_slides_agree_with_openslide_at_level_0(shared_data: Path) -> None:
 
 
 @pytest.mark.parametrize("corner", [(100, 100), (1500, 1500), (2400, 2450)])
-def test_levels_of_a_real_slide_agree_with_level_0(corner: tuple[int, int], shared_data: Path) -> None:
-    # The same field from level 0 and from the pyramid of an odd-sized slide: a drift would show far from the origin.
+def test_levels_of_a_real_slide_lie_where_level_0_lies(corner: tuple[int, int], shared_data: Path) -> None:
+    # The same field from the pyramid and from level 0 of an odd-sized slide: drift would show far from the origin.
     with open_slide(shared_data / "slides-atlas" / "carcinogenesis__HE.tif") as slide:
-        coarse = slide.read(corner, 250, 4.1)
+        coarse = slide.read(corner, 200, 4.1).mean(axis=2).ravel()
         slide.levels = slide.levels[:1]
-        fine = slide.read(corner, 250, 4.1)
-    assert np.corrcoef(coarse.mean(axis=2).ravel(), fine.mean(axis=2).ravel())[0, 1] > 0.99
+        alike = {
+            (dx, dy): np.corrcoef(coarse, slide.read((corner[0] + dx, corner[1] + dy), 200, 4.1).mean(axis=2).ravel())[0, 1]
+            for dx in (-2, -1, 0, 1, 2)
+            for dy in (-2, -1, 0, 1, 2)
+        }
+    assert max(alike, key=lambda shift: alike[shift]) == (0, 0)
+    assert alike[0, 0] > 0.95

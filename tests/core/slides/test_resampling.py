@@ -117,16 +117,15 @@ def period_in(image: UInt8) -> float:
     return float(np.diff(exact).mean())
 
 
-@pytest.mark.parametrize("mpp", [0.2, 0.25, 0.31, 0.5, 0.63, 0.8, 1.0, 1.26, 1.9, 2.0, 3.3])
-def test_widths_are_right_within_half_a_percent(mpp: float, write_tiff: Callable[..., Path]) -> None:
+def test_widths_are_right_within_half_a_percent(write_tiff: Callable[..., Path]) -> None:
     path = write_tiff(
-        image=stripes(3333, 2017, 128), resolution=(4e4, 4e4), unit="CENTIMETER", levels=4, tile=256, compression="zlib"
+        image=stripes(3333, 2017, 128), resolution=(4e4, 4e4), unit="CENTIMETER", levels=4, tile=256, compression=None
     )
     with open_slide(path) as slide:
-        assert len(slide.levels) == 4
-        size = int(3000 * 0.25 / mpp)
-        got = slide.read((128, 100), min(size, 1500), mpp)
-    assert period_in(got) == pytest.approx(128 * 0.25 / mpp, rel=0.005)
+        assert [level.downsample for level in slide.levels] == [1, 2, 4, 8]
+        for mpp in (0.2, 0.25, 0.31, 0.5, 0.63, 0.8, 1.0, 1.26, 1.9, 2.0, 3.3):
+            got = slide.read((128, 900), min(1500, int(3000 * 0.25 / mpp)), mpp)
+            assert period_in(got[:40]) == pytest.approx(128 * 0.25 / mpp, rel=0.005), mpp
 
 
 def test_a_coarser_level_gives_the_picture_of_the_fine_one(write_tiff: Callable[..., Path]) -> None:

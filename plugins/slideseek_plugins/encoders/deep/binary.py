@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from slideseek.types import Bag, Code, CodeKind, Float64
+from slideseek.types import Bag, Code, CodeKind, Float32, Float64
 from slideseek_plugins.encoders.attribution import check_comparable
 from slideseek_plugins.encoders.deep.device import reproducible
 from slideseek_plugins.encoders.deep.encoder import DeepFisher
@@ -28,7 +28,7 @@ class BinaryDeepFisher(DeepFisher):
     def _keep(self) -> int:
         return self.bits
 
-    def _code(self, bag: Bag, values: Float64) -> Code:
+    def _code(self, bag: Bag, values: Float32 | Float64) -> Code:
         return Code(bag.slide_id, np.packbits(values > 0)[None], self.space_of(bag))
 
     def contributions(self, bag: Bag, code: Code) -> Float64:

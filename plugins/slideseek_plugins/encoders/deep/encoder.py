@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from slideseek.errors import NotFittedError, SlideseekError
-from slideseek.types import Bag, Code, CodeKind, CodeSpec, Float64
+from slideseek.types import Bag, Code, CodeKind, CodeSpec, Float32, Float64
 from slideseek_plugins.encoders.capabilities import Progress
 from slideseek_plugins.encoders.checks import finite_features
 from slideseek_plugins.encoders.deep.checkpoint import Row, write_log
@@ -130,8 +130,8 @@ class DeepFisher(ABC):
         """Return how many entries of the gradient the code holds, 0 for all."""
 
     @abstractmethod
-    def _code(self, bag: Bag, values: Float64) -> Code:
-        """Turn the centred and scaled values, float64 (M,), into the code of `bag`."""
+    def _code(self, bag: Bag, values: Float32 | Float64) -> Code:
+        """Turn the centred and scaled values, (M,), into the code of `bag`."""
 
     def spec(self, width: int) -> CodeSpec:
         """Return one row of as many entries as are kept, or as the coded layers have parameters."""
@@ -175,7 +175,7 @@ class DeepFisher(ABC):
         model = self._model()
         job = Job(finite_features(bag, model.width), model.site_number(bag, self.name), None)
         with reproducible(1):
-            return next(self._ready().gradients.means([job]))
+            return next(self._ready().gradients.means([job])).astype(np.float64)
 
     def save(self, folder: Path) -> None:
         """Write the network and what was learnt from its gradients into the existing empty `folder`."""
@@ -246,7 +246,7 @@ class DeepFisher(ABC):
             return {"": Table(None, None, None)}
         order = [i for i in sorted(range(len(bags)), key=lambda i: (labels[i], i)) if known.counts[i]]
 
-        def measured(which: Sequence[int]) -> Iterator[tuple[str, Float64]]:
+        def measured(which: Sequence[int]) -> Iterator[tuple[str, Float32 | Float64]]:
             for i in which:
                 site = int(known.sites[i]) if self.settings_.sites else 0
                 yield labels[i], next(gradients.means([Job(bags[i].features, site, None)]))

@@ -64,7 +64,8 @@ class Entries:
             found = (delta @ inward.T)[self.row, self.column]
         else:
             found = (delta.index_select(0, self.row) * inward.index_select(0, self.column)).sum(dim=1)
-        return found.double().cpu().numpy()
+        values: Float64 = found.cpu().numpy().astype(np.float64)
+        return values
 
     def columns_of(self, trace: Trace) -> tuple[Tensor, Tensor]:
         """Return the columns of delta and inward that occur, as rows: (rows, n) and (columns, n)."""

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from slideseek.types import Bag, Code, CodeKind, Float64
+from slideseek.types import Bag, Code, CodeKind, Float32, Float64
 from slideseek_plugins.encoders.attribution import directions
 from slideseek_plugins.encoders.deep.device import reproducible
 from slideseek_plugins.encoders.deep.encoder import DeepFisher
@@ -30,8 +30,9 @@ class FloatDeepFisher(DeepFisher):
     def _keep(self) -> int:
         return self.keep
 
-    def _code(self, bag: Bag, values: Float64) -> Code:
-        row = signed_root(values) if self.power else values
+    def _code(self, bag: Bag, values: Float32 | Float64) -> Code:
+        row: Float64 = values.astype(np.float64)
+        row = signed_root(row) if self.power else row
         return Code(bag.slide_id, (unit(row) if self.l2 else row).astype(np.float32)[None], self.space_of(bag))
 
     def contributions(self, bag: Bag, code: Code) -> Float64:

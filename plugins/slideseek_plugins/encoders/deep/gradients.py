@@ -62,25 +62,28 @@ class Gradients:
         """Prepare flat positions, int64 (M,), for a `Job`."""
         return tuple(entries_of(self.layers, chosen, self.device))
 
-    def means(self, jobs: Sequence[Job]) -> Iterator[Float64]:
-        """Yield, slide by slide, the mean over patches: float64 (size,) or (M,)."""
+    def means(self, jobs: Sequence[Job]) -> Iterator[Float32 | Float64]:
+        """Yield, slide by slide, the mean over patches: (size,) or (M,).
+
+        Chunks are added up in float64. The whole gradient of a slide of one chunk stays in the type of the pass: it
+        is long, and there is nothing to add up.
+        """
         waiting: list[tuple[int, Float32]] = []
-        rows = 0
-        sums: dict[int, Float64] = {}
-        done = 0
+        sums: dict[int, Float32 | Float64] = {}
+        rows = done = 0
         for number, job in enumerate(jobs):
             for _, chunk in canonical_chunks(job.features):
                 if waiting and rows + _padded(len(chunk)) > CHUNK:
                     self._add(waiting, jobs, sums)
                     waiting, rows = [], 0
                     while done < number:
-                        yield sums.pop(done) / len(jobs[done].features)
+                        yield _divided(sums.pop(done), len(jobs[done].features))
                         done += 1
                 waiting.append((number, chunk))
                 rows += _padded(len(chunk))
         self._add(waiting, jobs, sums)
         while done < len(jobs):
-            yield sums.pop(done) / len(jobs[done].features)
+            yield _divided(sums.pop(done), len(jobs[done].features))
             done += 1
 
     def traces(self, features: Float32, site: int, wanted: Sequence[str]) -> Iterator[tuple[Int64, dict[str, Trace]]]:
@@ -89,7 +92,7 @@ class Gradients:
             traces = self._pass([(site, chunk)], wanted)
             yield rows, {name: trace.rows(0, len(chunk)) for name, trace in traces.items()}
 
-    def _add(self, waiting: list[tuple[int, Float32]], jobs: Sequence[Job], sums: dict[int, Float64]) -> None:
+    def _add(self, waiting: list[tuple[int, Float32]], jobs: Sequence[Job], sums: dict[int, Float32 | Float64]) -> None:
         if not waiting:
             return
         wanted = self._wanted([jobs[number] for number, _ in waiting])
@@ -98,10 +101,7 @@ class Gradients:
         for number, chunk in waiting:
             part = {name: trace.rows(start, start + len(chunk)) for name, trace in traces.items()}
             found = self._sums(part, jobs[number].entries)
-            if number in sums:
-                sums[number] += found
-            else:
-                sums[number] = found
+            sums[number] = sums[number].astype(np.float64) + found if number in sums else found
             start += _padded(len(chunk))
 
     def _wanted(self, jobs: Sequence[Job]) -> list[str]:
@@ -121,17 +121,23 @@ class Gradients:
         y = self.inputs(x, self.dtype, self.device)
         return backpropagate(self.network, y, torch.from_numpy(site).to(self.device), wanted)
 
-    def _sums(self, traces: dict[str, Trace], entries: tuple[Entries, ...] | None) -> Float64:
-        # Copies start at the same alignment in memory for every slide of a pass.
+    def _sums(self, traces: dict[str, Trace], entries: tuple[Entries, ...] | None) -> Float32 | Float64:
         if entries is None:
             out = torch.empty(self.size, dtype=self.dtype, device=self.device)
+            # Copies start at the same alignment in memory for every slide of a pass.
             own = {name: Trace(t.delta.clone(), t.inward.clone()) for name, t in traces.items()}
             full_sums(self.layers, own, out)
-            return out.double().cpu().numpy()
+            found: Float32 | Float64 = out.cpu().numpy()
+            return found
         values = np.empty(sum(len(entry.place) for entry in entries))
         for entry in entries:
             values[entry.place] = entry.sums(traces[entry.layer])
         return values
+
+
+def _divided(total: Float32 | Float64, count: int) -> Float32 | Float64:
+    total /= count
+    return total
 
 
 def _padded(rows: int) -> int:

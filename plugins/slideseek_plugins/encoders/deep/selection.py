@@ -24,8 +24,8 @@ class Table:
     centre: Float32 | None
     scale: Float32 | None
 
-    def apply(self, gradient: Float64) -> Float64:
-        """Centre and scale the chosen values of a gradient, float64 (M,)."""
+    def apply(self, gradient: Float32 | Float64) -> Float32 | Float64:
+        """Centre and scale the chosen values of a gradient, (M,)."""
         values = gradient
         if self.centre is not None:
             values = values - self.centre
@@ -62,7 +62,7 @@ class Spread:
         return np.divide(between, within + floor, out=np.zeros_like(between), where=between > 0)
 
 
-def spread(gradients: Iterable[tuple[str, Float64]]) -> Spread:
+def spread(gradients: Iterable[tuple[str, Float32 | Float64]]) -> Spread:
     """Measure (class, gradient) pairs that arrive with the slides of a class together, one gradient at a time."""
     overall, own = Moments(), Moments()
     within: Float64 = np.zeros(0)
@@ -78,7 +78,8 @@ def spread(gradients: Iterable[tuple[str, Float64]]) -> Spread:
             if classes:
                 close()
             own, current, classes = Moments(), label, classes + 1
-        own.merge(1, gradient, np.zeros_like(gradient))
+        values = gradient.astype(np.float64)
+        own.merge(1, values, np.zeros_like(values))
     close()
     return Spread(overall.count, classes, overall.mean, overall.m2, within)
 
