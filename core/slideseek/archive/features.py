@@ -13,7 +13,7 @@ import h5py
 import numpy as np
 
 from slideseek.archive.files import replacing
-from slideseek.errors import DamagedError, one_line
+from slideseek.errors import DamagedError
 from slideseek.types import Float32, Int32, Patches
 
 MAX_WIDTH = 1 << 20
@@ -53,7 +53,8 @@ def read_features(path: Path) -> tuple[Float32, Int32]:
                 raise ValueError(f"'features' is {features.dtype}, 'coords' is {coords.dtype}")
             return np.asarray(features[:], dtype=np.float32), np.asarray(coords[:], dtype=np.int32)
     except (OSError, RuntimeError, KeyError, ValueError) as error:
-        raise DamagedError(f"{path} is not a sound feature file ({one_line(error)})", "write it again") from error
+        why = " ".join(str(error).split())
+        raise DamagedError(f"{path} is not a sound feature file ({why})", "write it again") from error
 
 
 def sound_dataset(file: h5py.File, name: str) -> h5py.Dataset:

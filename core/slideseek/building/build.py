@@ -24,6 +24,7 @@ from slideseek.building.index_store import save_index
 from slideseek.building.ledger import Ledger
 from slideseek.building.prefetch import as_slide_error
 from slideseek.building.reporting import BuildSummary, Reporter, SlideReport
+from slideseek.building.run_report import write_run_report
 from slideseek.engine import Engine, pack_resolved, signature
 from slideseek.errors import SlideseekError
 from slideseek.keys import digest
@@ -54,7 +55,7 @@ class Builder:
         self.reporter = reporter
         self.options = options or BuildOptions()
         self.summary = BuildSummary()
-        self.ledger = Ledger(archive, reporter.note)
+        self.ledger = Ledger(archive, self._note)
         self._attempts = Attempts(self.ledger, self.summary)
         self._pixels = FeaturePhase(
             archive, engines, self.ledger, self._attempts, self.options.workers, self.options.patience
@@ -85,6 +86,9 @@ class Builder:
                 raise
             finally:
                 self.catalog.finish_run(run, outcome, self.summary.counts)
+                self.summary.report = write_run_report(
+                    self.archive, run, outcome, self.summary, self.engines, self.summary.notes
+                )
         return self.summary
 
     def _features(self) -> None:
@@ -104,7 +108,7 @@ class Builder:
         if model is not None and not self.options.refit:
             load_model(self.archive.root, encoder, model)
             if model.slides != len(ready):
-                self.reporter.note(
+                self._note(
                     f"engine {engine.name!r}: its model was fitted on {model.slides} slides and the archive has"
                     f" {len(ready)}; pass --refit to learn from all"
                 )
@@ -114,7 +118,7 @@ class Builder:
                 f"engine {engine.name!r}: no slide with features to fit {engine.config.encoder.use!r} on",
                 "add slides, or mend the failed ones",
             )
-        self.reporter.note(f"engine {engine.name!r}: fitting {engine.config.encoder.use!r} on {len(ready)} slides")
+        self._note(f"engine {engine.name!r}: fitting {engine.config.encoder.use!r} on {len(ready)} slides")
         with self.summary.timed("fit"):
             started = time.perf_counter()
             for slide, key in ready:
@@ -162,7 +166,12 @@ class Builder:
                 self.catalog.drop_payload(key)
             list(self._pixels.run([slide], self.reporter.begin))
 
+    def _note(self, text: str) -> None:
+        self.summary.notes.append(text)
+        self.reporter.note(text)
+
     def _tell(self, report: SlideReport) -> None:
+        self.summary.notes.extend(f"{report.slide_id}: {note}" for note in report.notes)
         if report.outcome == "failed":
             self.summary.failures[report.slide_id] = report
         self.reporter.slide(report)

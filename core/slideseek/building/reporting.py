@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from time import perf_counter
 from typing import Literal, Protocol, TypeAlias
 
@@ -44,7 +45,8 @@ class BuildSummary:
     """What a build did.
 
     counts: slides by outcome of the features phase. failures: the last report of each failed slide. seconds:
-    wall time by phase. stage_seconds: wall time of each slide by stage. indexed: slides by engine.
+    wall time by phase. stage_seconds: wall time of each slide by stage. indexed: slides by engine. notes: what was
+    said aloud. report: the page written about it.
     """
 
     counts: Counter[str] = field(default_factory=Counter)
@@ -52,6 +54,8 @@ class BuildSummary:
     seconds: dict[str, float] = field(default_factory=dict)
     stage_seconds: dict[str, list[float]] = field(default_factory=dict)
     indexed: dict[str, int] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    report: Path | None = None
 
     @contextmanager
     def timed(self, phase: str) -> Iterator[None]:

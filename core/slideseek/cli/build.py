@@ -50,11 +50,22 @@ def command(
             r.slide_id: {"cause": r.cause, "fix": r.fix}
             for r in sorted(summary.failures.values(), key=lambda r: r.slide_id)
         }
-        print_json({"slides": counts, "failures": failures, "indexed": summary.indexed, "seconds": summary.seconds})
+        print_json(
+            {
+                "slides": counts,
+                "failures": failures,
+                "indexed": summary.indexed,
+                "seconds": summary.seconds,
+                "report": str(summary.report),
+            }
+        )
     else:
         click.echo(", ".join(f"{count} {name}" for name, count in counts.items()))
         for engine, slides in summary.indexed.items():
             click.echo(f"engine {engine!r}: {slides} slides indexed")
         if summary.failures:
-            click.echo(f"{len(summary.failures)} slide(s) failed: 'slideseek status' lists them with cause and fix")
+            click.echo(
+                f"{len(summary.failures)} slide(s) failed: 'slideseek status --failed' lists them with cause and fix"
+            )
+        click.echo(f"report: {summary.report}")
     return EXIT_FAILED_SLIDES if summary.failures else 0

@@ -12,11 +12,15 @@ from slideseek.cli.output import print_json, print_table, say
 
 @click.command()
 @click.argument("slide", type=click.Path(path_type=Path))
-@click.option("-a", "--archive", "folder", type=click.Path(path_type=Path), help="Select as this archive's engine does.")
+@click.option(
+    "-a", "--archive", "folder", type=click.Path(path_type=Path), help="Select as this archive's engine does."
+)
 @click.option("--engine", "name", help="The engine whose selector to use (default: the first one configured).")
 @mpp_option
 @mag_option
-@click.option("-o", "--picture", type=click.Path(path_type=Path), help="PNG to write [default: SLIDE-inspect.png here].")
+@click.option(
+    "-o", "--picture", type=click.Path(path_type=Path), help="PNG to write [default: SLIDE-inspect.png here]."
+)
 @click.option("--contours", type=click.Path(path_type=Path), help="Also write the tissue's outline as GeoJSON.")
 @json_option
 def command(

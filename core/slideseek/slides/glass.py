@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from scipy import ndimage
 
 from slideseek.slides.colour import hsv, roughness, smoothed
 from slideseek.types import Float32, Mask, UInt8
@@ -34,9 +35,10 @@ def stained(rgb: UInt8) -> Mask:
         return np.zeros(scanned.shape, dtype=np.bool_)
     rough = roughness(smooth)
     signal = _signal(smooth / _tint(rgb, rough, scanned))
-    # Whatever the threshold, what is as flat and as colourless as glass is the noise of glass.
-    glassy = (signal <= _GLASS_SIGNAL) & (rough <= _GLASS_ROUGHNESS)
-    return np.asarray((signal > _above_glass(signal[scanned], rough[scanned])) & ~glassy, dtype=np.bool_)
+    glass, threshold = _glass_and_threshold(signal[scanned], rough[scanned])
+    # Noise exceeds the threshold here and there, tissue does so with its neighbours.
+    around = ndimage.uniform_filter(signal, 7)
+    return np.asarray((signal > threshold) & (around > glass + 0.6 * (threshold - glass)), dtype=np.bool_)
 
 
 def otsu(values: Float32, bins: int = 256) -> float:
@@ -61,8 +63,8 @@ def _signal(smooth: Float32) -> Float32:
     return np.asarray(saturation + 0.5 * np.maximum(density - _SHADOW_DENSITY, 0.0), dtype=np.float32)
 
 
-def _above_glass(signal: Float32, rough: Float32) -> float:
-    """Return the threshold between glass and tissue; signal and roughness of all scanned pixels, both (n,).
+def _glass_and_threshold(signal: Float32, rough: Float32) -> tuple[float, float]:
+    """Return the signal of glass and the threshold to tissue; `signal` and `rough` of all scanned pixels, both (n,).
 
     Otsu's split alone lands in the middle of a strong stain and loses pale tissue, so the lower class is split again
     until it is as colourless and flat as glass; the threshold then lies just above the noise of that class. Where no
@@ -77,8 +79,8 @@ def _above_glass(signal: Float32, rough: Float32) -> float:
         if middle <= _GLASS_SIGNAL and float(np.percentile(rough, 25)) <= _GLASS_ROUGHNESS:
             spread = 1.4826 * float(np.median(np.abs(signal - middle)))
             noise = max(float(np.percentile(signal, 95)) - middle, 5.0 * spread)
-            return max(middle + _GLASS_NOISE[0], min(split, middle + noise, middle + _GLASS_NOISE[1]))
-    return min(_GLASS_SIGNAL, usual / 4)
+            return middle, max(middle + _GLASS_NOISE[0], min(split, middle + noise, middle + _GLASS_NOISE[1]))
+    return 0.0, min(_GLASS_SIGNAL, usual / 4)
 
 
 def _tint(rgb: UInt8, rough: Float32, scanned: Mask) -> Float32:

@@ -23,9 +23,9 @@ SPECK_UM2 = 5_000.0
 HOLE_UM2 = 20_000.0
 """Area below which a gap enclosed by tissue belongs to it (lumina, small tears): a disc of 160 µm."""
 
-SPECK_SHARE = 1e-4
-HOLE_SHARE = 5e-4
-"""The same two areas as shares of the image, where the resolution is not known."""
+SPECK_SHARE, MAX_SPECK_PIXELS = 2e-4, 200
+HOLE_SHARE, MAX_HOLE_PIXELS = 5e-4, 1_000
+"""The same two areas as shares of the image where the resolution is not known, capped for very large thumbnails."""
 
 _NEUTRAL_SPREAD = 5.0
 _HSD_CHROMA = 0.05
@@ -57,8 +57,10 @@ def tissue_mask(
     if 0 in rgb.shape:
         return np.zeros(rgb.shape[:2], dtype=np.bool_)
     area = rgb.shape[0] * rgb.shape[1]
-    hole = HOLE_UM2 / mpp**2 if mpp else HOLE_SHARE * area
-    speck = (SPECK_UM2 / mpp**2 if mpp else SPECK_SHARE * area) if exclude_debris else 0.0
+    hole = HOLE_UM2 / mpp**2 if mpp else min(HOLE_SHARE * area, MAX_HOLE_PIXELS)
+    speck = SPECK_UM2 / mpp**2 if mpp else min(SPECK_SHARE * area, MAX_SPECK_PIXELS)
+    if not exclude_debris:
+        speck = 0.0
     if method == "fluorescence":
         return _tidy(_bright_on_dark(rgb), speck, hole)
     mask = stained(rgb) if method == "hsv-otsu" else _hsd(rgb)

@@ -21,7 +21,7 @@ from slideseek_plugins.encoders.deep.checkpoint import Row, write_log
 from slideseek_plugins.encoders.deep.contribution import Evidence
 from slideseek_plugins.encoders.deep.device import Device, reproducible, resolve
 from slideseek_plugins.encoders.deep.extraction import Entries
-from slideseek_plugins.encoders.deep.gradients import Gradients, Job
+from slideseek_plugins.encoders.deep.gradients import Gradients, Job, Part
 from slideseek_plugins.encoders.deep.inputs import Inputs
 from slideseek_plugins.encoders.deep.model import Model, read, write
 from slideseek_plugins.encoders.deep.network import CVAE, Activation
@@ -42,10 +42,10 @@ from slideseek_plugins.encoders.model_file import deciding_options
 
 @dataclass(frozen=True)
 class Ready:
-    """A model made ready to code: the network on its device, and the entries of each table it has met."""
+    """A model made ready to code: the network on its device, and the part of the gradient each table wants."""
 
     gradients: Gradients
-    entries: dict[str, tuple[Entries, ...]]
+    parts: dict[str, Part]
 
 
 @dataclass
@@ -173,7 +173,7 @@ class DeepFisher(ABC):
     def gradient(self, bag: Bag) -> Float64:
         """Return the mean gradient of Eq. 15 over all coded layers, before anything else: float64 (entries,)."""
         model = self._model()
-        job = Job(finite_features(bag, model.width), model.site_number(bag, self.name), None)
+        job = Job(finite_features(bag, model.width), model.site_number(bag, self.name), Part(None, None))
         with reproducible(1):
             return next(self._ready().gradients.means([job])).astype(np.float64)
 
@@ -249,7 +249,7 @@ class DeepFisher(ABC):
         def measured(which: Sequence[int]) -> Iterator[tuple[str, Float32 | Float64]]:
             for i in which:
                 site = int(known.sites[i]) if self.settings_.sites else 0
-                yield labels[i], next(gradients.means([Job(bags[i].features, site, None)]))
+                yield labels[i], next(gradients.means([Job(bags[i].features, site, Part(None, None))]))
 
         if not self._by_site:
             return {"": make_table(spread(measured(order)), self.settings_)}
@@ -298,15 +298,16 @@ class DeepFisher(ABC):
         features, site = finite_features(bag, model.width), model.site_number(bag, self.name)
         gradients, table = self._prepared(model, torch.device("cpu")), self._table(model, bag)
         everything = np.arange(gradients.size, dtype=np.int64)
-        entries = gradients.entries(everything if table.chosen is None else table.chosen)
+        chosen = everything if table.chosen is None else table.chosen
+        entries = Entries.at(gradients.layers, chosen, gradients.device)
         return Evidence(gradients, features, site, entries, table)
 
     def _job(self, model: Model, ready: Ready, bag: Bag) -> Job:
         features, site = finite_features(bag, model.width), model.site_number(bag, self.name)
-        chosen, name = self._table(model, bag).chosen, self._table_name(bag)
-        if chosen is not None and name not in ready.entries:
-            ready.entries[name] = ready.gradients.entries(chosen)
-        return Job(features, site, ready.entries.get(name))
+        name = self._table_name(bag)
+        if name not in ready.parts:
+            ready.parts[name] = ready.gradients.part(model.tables[name].chosen)
+        return Job(features, site, ready.parts[name])
 
 
 def _fits(option: str, room: int, names: Sequence[str]) -> None:

@@ -18,9 +18,6 @@ from torch.nn import functional
 from slideseek.types import Float64, Int64
 from slideseek_plugins.encoders.deep.network import CVAE
 
-_DENSE = 64
-"""A block product is taken instead of single entries when it costs less than this many products an entry."""
-
 
 @dataclass(frozen=True)
 class Trace:
@@ -33,54 +30,69 @@ class Trace:
         """Return the part of patches `start` to `stop`."""
         return Trace(self.delta[start:stop], self.inward[start:stop])
 
+    def aligned(self) -> Trace:
+        """Return the trace where memory begins, so that every slide of a pass is treated as the first one is."""
+        return Trace(*(t.clone() if t.storage_offset() else t for t in (self.delta, self.inward)))
+
 
 @dataclass(frozen=True)
 class Entries:
-    """Which parameters of one layer to take, and where their gradients go in the result.
+    """Single parameters of several layers, in the order their gradients are wanted in.
 
-    rows, columns: the distinct rows and columns that occur; column = inputs stands for the bias. Parameter i is at
-    (rows[row[i]], columns[column[i]]). place: positions in the result.
+    layers: the layers that occur, in parameter order. Entry i is the product of line `row[i]` of all their deltas
+    under each other and line `column[i]` of all their inputs under each other; the last line of the inputs is all
+    ones, for biases.
     """
 
-    layer: str
-    rows: Tensor
-    columns: Tensor
+    layers: tuple[str, ...]
     row: Tensor
     column: Tensor
-    place: Int64
 
     @classmethod
-    def at(cls, layer: str, row: Int64, column: Int64, place: Int64, device: torch.device) -> Entries:
-        """Make the entries at the given rows and columns of (outputs, inputs + 1)."""
-        rows, row = np.unique(row, return_inverse=True)
-        columns, column = np.unique(column, return_inverse=True)
-        rows_, columns_, row_, column_ = (torch.from_numpy(a).to(device) for a in (rows, columns, row, column))
-        return cls(layer, rows_, columns_, row_, column_, place)
+    def at(cls, layers: dict[str, tuple[int, int]], chosen: Int64, device: torch.device) -> Entries:
+        """Make the entries at flat positions `chosen`, int64 (M,), among the parameters of `layers`."""
+        row, column = np.empty_like(chosen), np.empty_like(chosen)
+        found: list[str] = []
+        biases, start, rows, columns = [], 0, 0, 0
+        for name, (outputs, inputs) in layers.items():
+            stop = start + outputs * (inputs + 1)
+            place = np.flatnonzero((chosen >= start) & (chosen < stop))
+            if len(place):
+                offset = chosen[place] - start
+                weight = offset < outputs * inputs
+                row[place] = rows + np.where(weight, offset // inputs, offset - outputs * inputs)
+                column[place] = columns + offset % inputs
+                biases.append(place[~weight])
+                found.append(name)
+                rows, columns = rows + outputs, columns + inputs
+            start = stop
+        column[np.concatenate([np.empty(0, dtype=np.int64), *biases])] = columns
+        return cls(tuple(found), torch.from_numpy(row).to(device), torch.from_numpy(column).to(device))
 
-    def sums(self, trace: Trace) -> Float64:
-        """Return float64 (entries,): the gradients of these parameters summed over the patches of `trace`."""
-        delta, inward = self.columns_of(trace)
-        if len(self.rows) * len(self.columns) <= _DENSE * len(self.place):
-            found = (delta @ inward.T)[self.row, self.column]
-        else:
-            found = (delta.index_select(0, self.row) * inward.index_select(0, self.column)).sum(dim=1)
+    def __len__(self) -> int:
+        return len(self.row)
+
+    def lines(self, traces: dict[str, Trace]) -> tuple[Tensor, Tensor]:
+        """Return deltas and inputs of n patches as (lines, n): the n values of a line are one contiguous read."""
+        inward = [traces[name].inward.T for name in self.layers]
+        ones = inward[0].new_ones((1, inward[0].shape[1]))
+        return torch.cat([traces[name].delta.T for name in self.layers]), torch.cat([*inward, ones])
+
+    def sums(self, traces: dict[str, Trace]) -> Float64:
+        """Return float64 (M,): the gradients of these parameters summed over the patches of `traces`."""
+        delta, inward = self.lines(traces)
+        found = delta.index_select(0, self.row).mul_(inward.index_select(0, self.column)).sum(dim=1)
         values: Float64 = found.cpu().numpy().astype(np.float64)
         return values
 
-    def columns_of(self, trace: Trace) -> tuple[Tensor, Tensor]:
-        """Return the columns of delta and inward that occur, as rows: (rows, n) and (columns, n)."""
-        inward = functional.pad(trace.inward, (0, 1), value=1.0)
-        # Laid out so that the n values of a column are one contiguous read for the gathers that follow.
-        return (
-            trace.delta.index_select(1, self.rows).T.contiguous(),
-            inward.index_select(1, self.columns).T.contiguous(),
-        )
 
+def backpropagate(
+    network: CVAE, x: Tensor, site: Tensor, wanted: Sequence[str], weight: Tensor | None = None
+) -> dict[str, Trace]:
+    """Return the traces of the `wanted` layers for the loss sum_t w_t ||x_t - xhat_t||^2 with z = mu (Eq. 15).
 
-def backpropagate(network: CVAE, x: Tensor, site: Tensor, wanted: Sequence[str]) -> dict[str, Trace]:
-    """Return the traces of the `wanted` layers for the loss sum_t ||x_t - xhat_t||^2 with z = mu (Eq. 15).
-
-    x: (n, width), the network's input, in the network's type. site: int64 (n,). The pass stops at the first layer
+    x: (n, width), the network's input, in the network's type. site: int64 (n,). weight: w (n,), ones when None, so
+    that 1 / n a patch makes sums over patches means. The pass stops at the first layer
     whose inputs nobody asks about. `logvar` takes no part when z = mu: its trace is all zeros.
     """
     with torch.no_grad():
@@ -101,7 +113,8 @@ def backpropagate(network: CVAE, x: Tensor, site: Tensor, wanted: Sequence[str])
         last = len(network.decoder) - 1
         for i in range(last):
             inward[f"decoder.{i + 1}"] = network.act(network.decoder[i](inward[f"decoder.{i}"]))
-        delta = {f"decoder.{last}": 2 * (network.decoder[last](inward[f"decoder.{last}"]) - x)}
+        error = network.decoder[last](inward[f"decoder.{last}"]).sub_(x)
+        delta = {f"decoder.{last}": error.mul_(2.0 if weight is None else 2.0 * weight[:, None])}
 
         need = _Need(list(network.shape.layers()), wanted)
         for i in range(last, 0, -1):
@@ -149,19 +162,3 @@ def full_sums(layers: dict[str, tuple[int, int]], traces: dict[str, Trace], out:
         torch.mm(trace.delta.T, trace.inward, out=out[start:middle].view(outputs, inputs))
         torch.sum(trace.delta, dim=0, out=out[middle:stop])
         start = stop
-
-
-def entries_of(layers: dict[str, tuple[int, int]], chosen: Int64, device: torch.device) -> list[Entries]:
-    """Return the entries that the flat positions `chosen`, int64 (M,), name among the parameters of `layers`."""
-    found, start = [], 0
-    for name, (outputs, inputs) in layers.items():
-        stop = start + outputs * (inputs + 1)
-        place = np.flatnonzero((chosen >= start) & (chosen < stop))
-        if len(place):
-            offset = chosen[place] - start
-            weight = offset < outputs * inputs
-            row = np.where(weight, offset // inputs, offset - outputs * inputs)
-            column = np.where(weight, offset % inputs, inputs)
-            found.append(Entries.at(name, row, column, place, device))
-        start = stop
-    return found

@@ -9,10 +9,13 @@ import numpy as np
 import torch
 
 from slideseek.types import Float32, Float64, Int64
-from slideseek_plugins.encoders.deep.extraction import Entries, Trace, backpropagate, entries_of, full_sums
+from slideseek_plugins.encoders.deep.extraction import Entries, Trace, backpropagate, full_sums
 from slideseek_plugins.encoders.deep.inputs import Inputs
 from slideseek_plugins.encoders.deep.network import CVAE
 from slideseek_plugins.encoders.order import CHUNK, canonical_chunks
+
+_FEW = 64
+"""Entries are taken one by one when they are fewer than one in so many, else picked from the whole gradient."""
 
 _ALIGN = 8
 """Slides start at multiples of this row in a pass and are padded to it: matrix products treat the rows of a full tile
@@ -20,15 +23,20 @@ alike, so that a patch gets the same bits alone and in company."""
 
 
 @dataclass(frozen=True)
-class Job:
-    """One slide to take the gradient of: raw features (n, width), the number of its site, which entries.
+class Part:
+    """Which entries of the gradient are wanted: flat positions, None for all; `entries` when they are few."""
 
-    entries: None for the whole gradient.
-    """
+    chosen: Int64 | None
+    entries: Entries | None
+
+
+@dataclass(frozen=True)
+class Job:
+    """One slide to take the gradient of: raw features (n, width), the number of its site, which part of it."""
 
     features: Float32
     site: int
-    entries: tuple[Entries, ...] | None
+    part: Part
 
 
 @dataclass(frozen=True)
@@ -58,9 +66,10 @@ class Gradients:
         """The type the passes are computed in."""
         return self.network.mu.weight.dtype
 
-    def entries(self, chosen: Int64) -> tuple[Entries, ...]:
-        """Prepare flat positions, int64 (M,), for a `Job`."""
-        return tuple(entries_of(self.layers, chosen, self.device))
+    def part(self, chosen: Int64 | None) -> Part:
+        """Prepare flat positions, int64 (M,), for a `Job`; None is the whole gradient."""
+        few = chosen is not None and len(chosen) * _FEW < self.size
+        return Part(chosen, Entries.at(self.layers, chosen, self.device) if few and chosen is not None else None)
 
     def means(self, jobs: Sequence[Job]) -> Iterator[Float32 | Float64]:
         """Yield, slide by slide, the mean over patches: (size,) or (M,).
@@ -77,67 +86,60 @@ class Gradients:
                     self._add(waiting, jobs, sums)
                     waiting, rows = [], 0
                     while done < number:
-                        yield _divided(sums.pop(done), len(jobs[done].features))
+                        yield sums.pop(done)
                         done += 1
                 waiting.append((number, chunk))
                 rows += _padded(len(chunk))
         self._add(waiting, jobs, sums)
         while done < len(jobs):
-            yield _divided(sums.pop(done), len(jobs[done].features))
+            yield sums.pop(done)
             done += 1
 
     def traces(self, features: Float32, site: int, wanted: Sequence[str]) -> Iterator[tuple[Int64, dict[str, Trace]]]:
         """Yield (row numbers, traces of the `wanted` layers) of a slide's patches, chunk by chunk."""
         for rows, chunk in canonical_chunks(features):
-            traces = self._pass([(site, chunk)], wanted)
+            traces = self._pass([(site, 1, chunk)], wanted)
             yield rows, {name: trace.rows(0, len(chunk)) for name, trace in traces.items()}
 
     def _add(self, waiting: list[tuple[int, Float32]], jobs: Sequence[Job], sums: dict[int, Float32 | Float64]) -> None:
         if not waiting:
             return
         wanted = self._wanted([jobs[number] for number, _ in waiting])
-        traces = self._pass([(jobs[number].site, chunk) for number, chunk in waiting], wanted)
+        traces = self._pass([(jobs[i].site, len(jobs[i].features), chunk) for i, chunk in waiting], wanted)
         start = 0
         for number, chunk in waiting:
-            part = {name: trace.rows(start, start + len(chunk)) for name, trace in traces.items()}
-            found = self._sums(part, jobs[number].entries)
+            own = {name: trace.rows(start, start + len(chunk)) for name, trace in traces.items()}
+            found = self._sums(own, jobs[number].part)
             sums[number] = sums[number].astype(np.float64) + found if number in sums else found
             start += _padded(len(chunk))
 
     def _wanted(self, jobs: Sequence[Job]) -> list[str]:
-        if any(job.entries is None for job in jobs):
-            return list(self.layers)
-        asked = {entry.layer for job in jobs for entry in job.entries or ()}
+        asked: set[str] = set()
+        for job in jobs:
+            asked |= set(self.layers if job.part.entries is None else job.part.entries.layers)
         return [name for name in self.layers if name in asked]
 
-    def _pass(self, parts: Sequence[tuple[int, Float32]], wanted: Sequence[str]) -> dict[str, Trace]:
-        total = sum(_padded(len(chunk)) for _, chunk in parts)
+    def _pass(self, parts: Sequence[tuple[int, int, Float32]], wanted: Sequence[str]) -> dict[str, Trace]:
+        """Run chunks given as (site, patches in the whole slide, rows) through the network, one after another."""
+        total = sum(_padded(len(chunk)) for _, _, chunk in parts)
         x = np.zeros((total, self.network.shape.width), dtype=np.float32)
-        site = np.zeros(total, dtype=np.int64)
+        site, weight = np.zeros(total, dtype=np.int64), np.zeros(total)
         start = 0
-        for number, chunk in parts:
-            x[start : start + len(chunk)], site[start : start + _padded(len(chunk))] = chunk, number
+        for number, count, chunk in parts:
+            stop = start + len(chunk)
+            x[start:stop], site[start:stop], weight[start:stop] = chunk, number, 1 / count
             start += _padded(len(chunk))
         y = self.inputs(x, self.dtype, self.device)
-        return backpropagate(self.network, y, torch.from_numpy(site).to(self.device), wanted)
+        sites, weights = torch.from_numpy(site).to(self.device), torch.from_numpy(weight).to(self.device, self.dtype)
+        return backpropagate(self.network, y, sites, wanted, weights)
 
-    def _sums(self, traces: dict[str, Trace], entries: tuple[Entries, ...] | None) -> Float32 | Float64:
-        if entries is None:
-            out = torch.empty(self.size, dtype=self.dtype, device=self.device)
-            # Copies start at the same alignment in memory for every slide of a pass.
-            own = {name: Trace(t.delta.clone(), t.inward.clone()) for name, t in traces.items()}
-            full_sums(self.layers, own, out)
-            found: Float32 | Float64 = out.cpu().numpy()
-            return found
-        values = np.empty(sum(len(entry.place) for entry in entries))
-        for entry in entries:
-            values[entry.place] = entry.sums(traces[entry.layer])
-        return values
-
-
-def _divided(total: Float32 | Float64, count: int) -> Float32 | Float64:
-    total /= count
-    return total
+    def _sums(self, traces: dict[str, Trace], part: Part) -> Float32 | Float64:
+        if part.entries is not None:
+            return part.entries.sums(traces)
+        out = torch.empty(self.size, dtype=self.dtype, device=self.device)
+        full_sums(self.layers, {name: trace.aligned() for name, trace in traces.items()}, out)
+        found: Float32 | Float64 = out.cpu().numpy()
+        return found if part.chosen is None else found[part.chosen]
 
 
 def _padded(rows: int) -> int:

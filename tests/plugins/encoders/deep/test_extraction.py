@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from slideseek_plugins.encoders.deep.extraction import backpropagate, entries_of, full_sums
+from slideseek_plugins.encoders.deep.extraction import Entries, backpropagate, full_sums
 from slideseek_plugins.encoders.deep.gradients import Gradients, Job
 from slideseek_plugins.encoders.deep.inputs import Inputs
 from slideseek_plugins.encoders.deep.network import CVAE, Shape
@@ -44,7 +44,7 @@ def test_equals_the_per_patch_average_in_float32_at_full_size():
     network = CVAE.seeded(0, Shape(1024, 10, 29), "relu")
     features = np.random.default_rng(0).normal(size=(20, 1024)).astype(np.float32)
     gradients = Gradients(network, Inputs.plain(1024, 0.0), network.shape.layers())
-    got = next(gradients.means([Job(features, 4, None)]))
+    got = next(gradients.means([Job(features, 4, gradients.part(None))]))
     wanted = per_patch(network.double(), torch.from_numpy(features).double(), torch.full((20,), 4)).numpy()
     assert np.abs(got - wanted).max() < 1e-6 * np.abs(wanted).max()
     assert np.linalg.norm(got - wanted) < 1e-6 * np.linalg.norm(wanted)
@@ -76,7 +76,7 @@ def test_chosen_entries_equal_the_whole(count):
     features = np.random.default_rng(1).normal(size=(40, 10)).astype(np.float32)
     gradients = Gradients(network, Inputs.plain(10, 0.0), network.shape.layers())
     chosen = np.sort(np.random.default_rng(2).choice(gradients.size, count, replace=False))
-    whole, some = (next(gradients.means([Job(features, 1, entries)])) for entries in (None, gradients.entries(chosen)))
+    whole, some = (next(gradients.means([Job(features, 1, gradients.part(part))])) for part in (None, chosen))
     np.testing.assert_allclose(some, whole[chosen], rtol=1e-12, atol=1e-14)
 
 
@@ -95,9 +95,14 @@ def test_entries_cover_weights_and_biases_of_every_layer():
     network = make()
     layers = network.shape.layers()
     size = network.shape.parameters()
-    found = entries_of(layers, np.arange(size), CPU)
-    assert sorted(np.concatenate([entry.place for entry in found]).tolist()) == list(range(size))
-    assert [entry.layer for entry in found] == list(layers)
+    x, site = torch.randn(5, 10, dtype=torch.float64), torch.ones(5, dtype=torch.int64)
+    traces = backpropagate(network, x, site, list(layers))
+    whole = torch.empty(size, dtype=torch.float64)
+    full_sums(layers, traces, whole)
+    order = np.random.default_rng(0).permutation(size)
+    found = Entries.at(layers, order, CPU)
+    assert found.layers == tuple(layers)
+    np.testing.assert_allclose(found.sums(traces), whole.numpy()[order], rtol=1e-10, atol=1e-12)
 
 
 def test_a_long_slide_is_taken_in_chunks_with_bounded_memory(tmp_path):
@@ -105,14 +110,15 @@ def test_a_long_slide_is_taken_in_chunks_with_bounded_memory(tmp_path):
 
     network, peaks = make(hidden=(16,), width=64, dtype=torch.float32), []
     gradients = Gradients(network, Inputs.plain(64, 0.0), network.shape.layers())
-    entries = gradients.entries(np.arange(0, gradients.size, 7))
+    part = gradients.part(np.arange(0, gradients.size, 100))
+    assert part.entries is not None
     for rows in (2_000, 40_000):
         path = tmp_path / f"{rows}.npy"
         np.lib.format.open_memmap(path, "w+", dtype=np.float32, shape=(rows, 64))[:] = np.random.default_rng(
             rows
         ).normal(size=(rows, 64))
         tracemalloc.start()
-        next(gradients.means([Job(np.load(path, mmap_mode="r"), 0, entries)]))
+        next(gradients.means([Job(np.load(path, mmap_mode="r"), 0, part)]))
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
     # The order of the patches is 8 bytes each; the patches themselves are 256 bytes each and are never held.

@@ -1,0 +1,50 @@
+"""Read a feature file of any known kind, or say in one line why not."""
+
+from __future__ import annotations
+
+import os
+import zipfile
+import zlib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import MappingProxyType
+
+from slideseek.errors import SlideError
+from slideseek.interchange.feature_file import FeatureFile
+from slideseek.interchange.hdf5_file import read_hdf5
+from slideseek.interchange.numpy_file import read_npy, read_npz
+from slideseek.interchange.torch_file import read_pt
+
+READERS: Mapping[str, Callable[[Path], FeatureFile]] = MappingProxyType(
+    {".h5": read_hdf5, ".hdf5": read_hdf5, ".npz": read_npz, ".npy": read_npy, ".pt": read_pt}
+)
+"""Readers by suffix, those of files that can hold places first."""
+
+_BAD_FILE = (
+    OSError,
+    ValueError,
+    KeyError,
+    TypeError,
+    RuntimeError,
+    MemoryError,
+    EOFError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
+
+
+def is_feature_file(path: str | os.PathLike[str]) -> bool:
+    """Tell by its name whether a file can hold features; hidden files cannot."""
+    name = Path(path)
+    return name.suffix.lower() in READERS and not name.name.startswith(".")
+
+
+def read_feature_file(path: Path) -> FeatureFile:
+    """Read the features of one slide; a file that is not sound is a `SlideError` whose cause is one line."""
+    try:
+        if not path.is_file():  # a pipe or a device would be waited for
+            raise ValueError("it is not a regular file")
+        return READERS[path.suffix.lower()](path)
+    except _BAD_FILE as error:
+        cause = " ".join(str(error.args[0] if error.args else error).split())[:200] or type(error).__name__
+        raise SlideError(cause, "write it again, or leave it out") from error

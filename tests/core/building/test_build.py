@@ -1,0 +1,162 @@
+"""Builds: independent of workers, patient with hanging slides, honest in their report."""
+
+import sqlite3
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from slideseek.archive.archive import Archive
+from slideseek.building.build import Builder, BuildOptions
+from slideseek.building.prefetch import Ahead
+from slideseek.engine import make_engines
+from slideseek.plugins import load_registry
+
+
+class Silent:
+    """A reporter that keeps what it is told."""
+
+    def __init__(self):
+        self.reports, self.notes = [], []
+
+    def phase(self, name, total, brief=False): ...
+
+    def begin(self, slide_id): ...
+
+    def slide(self, report):
+        self.reports.append(report)
+
+    def note(self, text):
+        self.notes.append(text)
+
+
+def build(folder, **options):
+    with Archive(folder) as archive:
+        engines = make_engines(archive.config.engines, load_registry())
+        reporter = Silent()
+        return Builder(archive, engines, reporter, BuildOptions(**options)).run(), reporter
+
+
+def stored(folder):
+    with sqlite3.connect(folder / "catalog.sqlite") as db:
+        rows = db.execute("SELECT key, kind, sha256 FROM payloads WHERE kind != 'features' ORDER BY key").fetchall()
+    db.close()
+    return rows
+
+
+@pytest.fixture
+def added(tmp_path, tiny_slides, tiny_config, slideseek):
+    """A function that makes a fresh archive of the tiny slides, added and not built."""
+
+    def make(name):
+        folder = tmp_path / name
+        assert slideseek("init", folder, "--config", tiny_config).code == 0
+        manifest = tiny_slides / "manifest.csv"
+        assert slideseek("add", tiny_slides, "--manifest", manifest, "-a", folder).code == 0
+        return folder
+
+    return make
+
+
+def test_patches_and_codes_do_not_depend_on_the_workers(added):
+    seen = []
+    for workers in (0, 1, 2, 5):
+        folder = added(f"w{workers}")
+        summary, _ = build(folder, workers=workers)
+        assert summary.counts == {"ok": 8}
+        seen.append(stored(folder))
+    assert seen[0] and all(other == seen[0] for other in seen)
+
+
+def test_a_slide_that_hangs_is_given_up_and_the_others_go_on(added, monkeypatch):
+    from slideseek.building import prefetch
+
+    real, release = prefetch.open_slide, threading.Event()
+
+    def hanging(path, slide_id="", mpp=None):
+        if slide_id == "s2":
+            release.wait(30)
+        return real(path, slide_id, mpp)
+
+    monkeypatch.setattr(prefetch, "open_slide", hanging)
+    folder = added("hang")
+    started = time.monotonic()
+    summary, _ = build(folder, patience=1.5)
+    assert time.monotonic() - started < 25
+    release.set()
+    assert set(summary.failures) == {"s2"} and summary.counts == {"ok": 7, "failed": 1}
+    assert "no progress for 1.5 s" in summary.failures["s2"].cause
+    assert build(folder)[0].counts == {"ok": 1, "skipped": 7}
+
+
+def test_the_run_report_tells_what_failed(added, tiny_slides):
+    folder = added("report")
+    (tiny_slides / "s4.png").write_bytes(b"not | an image")
+    summary, _ = build(folder)
+    page = summary.report.read_text()
+    assert summary.report == folder / "runs" / "00001" / "report.md"
+    assert "7 slides ok, 0 skipped (done before), 1 failed" in page and "**failed slides**" in page
+    (row,) = [line for line in page.splitlines() if line.startswith("| s4 |")]
+    assert row.count(" | ") == 2 and "- `bars`: sets of 255 bits, 7 slides indexed" in page
+    again, _ = build(folder)
+    assert again.report.parent.name == "00002"
+
+
+def test_unreadable_patches_are_counted_against_a_budget():
+    from slideseek.errors import SlideError
+    from slideseek.slides.image_reader import ArraySlide
+    from slideseek.slides.patch_images import patch_images
+    from slideseek.types import Patches
+
+    class Torn(ArraySlide):
+        bad: frozenset[int] = frozenset()
+
+        def read(self, xy, size, mpp):
+            if xy[0] in self.bad:
+                raise SlideError("a region cannot be decoded")
+            return super().read(xy, size, mpp)
+
+    slide = Torn(np.zeros((64, 2000, 3), np.uint8), mpp=1.0, slide_id="torn")
+    patches = Patches.at("torn", np.array([[8 * n, 0] for n in range(200)]), 8, 1.0)
+    slide.bad = frozenset({80, 160})
+    rows = np.concatenate([rows for rows, _ in patch_images(slide, patches, 8)])
+    assert sorted(set(range(200)) - set(rows.tolist())) == [10, 20]
+    slide.bad = frozenset({80, 160, 240})
+    with pytest.raises(SlideError, match=r"3 of the first 31 patches cannot be read, 2 of 200 may be"):
+        list(patch_images(slide, patches, 8))
+
+
+def test_patches_are_read_at_the_featurizers_side_when_it_shrinks_them(added):
+    from slideseek.types import Patches
+
+    with Archive(added("side")) as archive:
+        (engine, _) = make_engines(archive.config.engines, load_registry())
+    patches = Patches.at("x", np.zeros((1, 2)), 1000, 0.5)
+    assert engine.read_side(patches) == 1000
+
+    class Shrinking:
+        side = 224
+
+    engine.__dict__["featurizer"] = Shrinking()
+    assert engine.read_side(patches) == 224
+    assert engine.read_side(Patches.at("x", np.zeros((1, 2)), 100, 0.5)) == 100
+
+
+def test_reading_ahead_keeps_order_and_hands_on_errors():
+    def counting(n):
+        def items():
+            for value in range(n):
+                yield (n, value)
+            if n == 3:
+                raise ValueError("three")
+
+        return items
+
+    for workers in (0, 2):
+        seen = []
+        with pytest.raises(ValueError, match="three"):
+            for items in Ahead(workers, 10.0).run([counting(n) for n in (1, 2, 3, 4)]):
+                seen.extend(items)
+        assert seen == [(1, 0), (2, 0), (2, 1), (3, 0), (3, 1), (3, 2)][: len(seen)]
+        assert len(seen) >= 3
