@@ -48,6 +48,16 @@ class Slide(Protocol):
 
 
 @runtime_checkable
+class Outlined(Protocol):
+    """A slide that may come with an outline of the tissue to use."""
+
+    @property
+    def contours(self) -> Path | None:
+        """GeoJSON file of polygons in level-0 pixels, or None: find the tissue yourself."""
+        ...
+
+
+@runtime_checkable
 class Selector(Protocol):
     """Choose the patches that stand for a slide."""
 

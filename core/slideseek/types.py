@@ -28,8 +28,8 @@ CodeKind: TypeAlias = Literal["float", "bits", "sparse"]
 class SlideRecord:
     """One row of the manifest: what is known about a slide besides its pixels.
 
-    `mpp` is a resolution the user states (it overrides the file's own); `fields` are the free columns.
-    An empty string means unknown.
+    `mpp` is a resolution the user states (it overrides the file's own); `contours` is a GeoJSON file that outlines the
+    tissue to use; `fields` are the free columns. An empty string means unknown.
     """
 
     id: str
@@ -39,6 +39,7 @@ class SlideRecord:
     label: str = ""
     center: str = ""
     mpp: float | None = None
+    contours: str = ""
     fields: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
 

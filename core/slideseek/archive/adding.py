@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Literal
 
 from slideseek.archive.archive import Archive
+from slideseek.archive.files import sha256_file
 from slideseek.archive.manifest import Manifest, ManifestRow, Problem
 from slideseek.archive.matching import match_rows, stem_ids
 from slideseek.archive.slide_table import SlideRow
-from slideseek.errors import SlideError
+from slideseek.errors import SlideError, SlideseekError
+from slideseek.slides.contours import read_polygons
 from slideseek.slides.identity import fingerprint
 from slideseek.types import SlideRecord
+
+OUTLINE_MARK = "+contours:"
 
 
 @dataclass(slots=True)
@@ -61,8 +66,10 @@ def add_slides(
             some = ", ".join(f.name for f in rest[:3]) + (", ..." if len(rest) > 3 else "")
             summary.notes.append(f"{len(rest)} file(s) are not named in {path.name} and were not added: {some}")
         for row, file in matches:
-            if content := _identify(file, known, summary):
-                _put(archive, _record(archive, row, file, mpp), content, summary)
+            outline = _outline(row, path.parent, summary)
+            if outline is not None and (content := _identify(file, known, summary)):
+                record = _record(archive, row, file, mpp, outline)
+                _put(archive, record, _outlined(content, outline), summary)
             if on_slide:
                 on_slide(row.id)
         return summary
@@ -92,7 +99,29 @@ def _identify(file: Path, known: dict[Path, SlideRow], summary: AddSummary) -> _
     return None
 
 
-def _record(archive: Archive, row: ManifestRow, file: Path, mpp: float | None) -> SlideRecord:
+def _outline(row: ManifestRow, folder: Path, summary: AddSummary) -> Path | Literal[""] | None:
+    """Return the outline a row names, "" when it names none, None when it cannot be used."""
+    if not row.contours:
+        return ""
+    outline = (folder / row.contours).absolute()
+    try:
+        read_polygons(outline)
+        return outline
+    except SlideseekError as error:
+        summary.problems.append(Problem(row.id, error.cause, error.fix))
+        return None
+
+
+def _outlined(content: _Content, outline: Path | Literal[""]) -> _Content:
+    """Make an outline a part of the content's identity, so that a changed one is selected from anew."""
+    plain = content.fingerprint.partition(OUTLINE_MARK)[0]
+    name = f"{plain}{OUTLINE_MARK}{sha256_file(outline)}" if outline else plain
+    return replace(content, fingerprint=name)
+
+
+def _record(
+    archive: Archive, row: ManifestRow, file: Path, mpp: float | None, outline: Path | Literal[""]
+) -> SlideRecord:
     return SlideRecord(
         id=row.id,
         path=archive.portable_path(file),
@@ -101,6 +130,7 @@ def _record(archive: Archive, row: ManifestRow, file: Path, mpp: float | None) -
         label=row.label,
         center=row.center,
         mpp=row.mpp if row.mpp is not None else mpp,
+        contours=archive.portable_path(outline) if outline else "",
         fields=row.fields,
     )
 
@@ -121,17 +151,10 @@ def _add_unnamed(archive: Archive, contents: Sequence[_Content], mpp: float | No
             row = twins[0]  # the file has moved
         if row is not None:
             old = row.record
-            moved = SlideRecord(
-                old.id,
-                archive.portable_path(content.path),
-                old.patient,
-                old.site,
-                old.label,
-                old.center,
-                old.mpp if mpp is None else mpp,
-                old.fields,
-            )
-            _put(archive, moved, content, summary)
+            stated = old.mpp if mpp is None else mpp
+            moved = replace(old, path=archive.portable_path(content.path), mpp=stated)
+            outline: Path | Literal[""] = archive.root / old.contours if old.contours else ""
+            _put(archive, moved, _outlined(content, outline), summary)
         elif content.fingerprint in first_with:
             summary.notes.append(
                 f"{content.path} has the same content as {first_with[content.fingerprint]} and was not added"

@@ -21,13 +21,14 @@ ALIASES: dict[str, tuple[str, ...]] = {
     "label": ("diagnosis", "subtype", "label", "project_id"),
     "center": ("center", "centre", "tss", "source_site"),
     "mpp": ("mpp",),
+    "contours": ("contours", "annotations", "geojson"),
 }
 MAX_BYTES = 256 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class ManifestRow:
-    """One usable row. `path` is empty when the manifest names no file."""
+    """One usable row. `path` is empty when the manifest names no file; `contours` when it outlines no tissue."""
 
     line: int
     id: str
@@ -37,6 +38,7 @@ class ManifestRow:
     label: str
     center: str
     mpp: float | None
+    contours: str
     fields: Mapping[str, str]
 
 
@@ -162,7 +164,18 @@ def _row(line: int, values: Mapping[str, str], columns: Mapping[str, str]) -> Ma
         path, slide_id = slide_id, Path(slide_id).stem
     mpp = _number(cell("mpp"))
     free = {h: v for h, v in values.items() if h not in columns.values()}
-    return ManifestRow(line, slide_id, path, cell("patient"), cell("site"), cell("label"), cell("center"), mpp, free)
+    return ManifestRow(
+        line,
+        slide_id,
+        path,
+        patient=cell("patient"),
+        site=cell("site"),
+        label=cell("label"),
+        center=cell("center"),
+        mpp=mpp,
+        contours=cell("contours"),
+        fields=free,
+    )
 
 
 def _problem(
@@ -193,5 +206,5 @@ def _number(text: str) -> float | None:
 def _same(one: ManifestRow, other: ManifestRow) -> bool:
     return all(
         getattr(one, name) == getattr(other, name)
-        for name in ("path", "patient", "site", "label", "center", "mpp", "fields")
+        for name in ("path", "patient", "site", "label", "center", "mpp", "contours", "fields")
     )

@@ -23,6 +23,7 @@ CREATE TABLE slides (
     label TEXT NOT NULL,
     center TEXT NOT NULL,
     mpp REAL,
+    contours TEXT NOT NULL,
     fields TEXT NOT NULL,
     added TEXT NOT NULL
 ) STRICT;

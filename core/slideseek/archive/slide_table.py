@@ -62,13 +62,13 @@ class SlideTable:
         record = slide.record
         added = datetime.now(UTC).isoformat(timespec="seconds")
         self._db.execute(
-            "INSERT INTO slides VALUES (?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT (id) DO UPDATE SET path = excluded.path,"
+            "INSERT INTO slides VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT (id) DO UPDATE SET path = excluded.path,"
             " fingerprint = excluded.fingerprint, bytes = excluded.bytes, mtime_ns = excluded.mtime_ns,"
             " patient = excluded.patient, site = excluded.site, label = excluded.label, center = excluded.center,"
-            " mpp = excluded.mpp, fields = excluded.fields",
+            " mpp = excluded.mpp, contours = excluded.contours, fields = excluded.fields",
             (
                 *(record.id, record.path, slide.fingerprint, slide.bytes, slide.mtime_ns),
-                *(record.patient, record.site, record.label, record.center, record.mpp),
+                *(record.patient, record.site, record.label, record.center, record.mpp, record.contours),
                 *(json.dumps(dict(record.fields), sort_keys=True), added),
             ),
         )
@@ -87,6 +87,7 @@ def _slide(row: sqlite3.Row) -> SlideRow:
         label=row["label"],
         center=row["center"],
         mpp=row["mpp"],
+        contours=row["contours"],
         fields=json.loads(row["fields"]),
     )
     return SlideRow(record, row["fingerprint"], row["bytes"], row["mtime_ns"])

@@ -90,8 +90,9 @@ class FeaturePhase:
             stored = self._ledger.sound(self._ledger.key(engines[0], "select", slide))
             patches = unpack_patches(stored, slide.id) if stored else None
             selections.append(SelectTask(engines[0], patches, engines))
+        outline = self._archive.root / slide.record.contours if slide.record.contours else None
         path = self._archive.slide_path(slide.record)
-        return _Plan(slide, SlideTask(slide.id, path, slide.record.mpp, tuple(selections)), reports)
+        return _Plan(slide, SlideTask(slide.id, path, slide.record.mpp, outline, tuple(selections)), reports)
 
     def _consume(self, plan: _Plan, messages: Iterator[Message]) -> None:
         """Turn a slide's messages into committed records; whatever goes wrong is this slide's report."""

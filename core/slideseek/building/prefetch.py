@@ -42,11 +42,12 @@ class SelectTask:
 
 @dataclass(frozen=True, slots=True)
 class SlideTask:
-    """What a slide needs: where it is, the resolution stated for it, and the selections."""
+    """What a slide needs: where it is, the resolution stated for it, the outline of its tissue, the selections."""
 
     slide_id: str
     path: Path
     mpp: float | None
+    contours: Path | None
     selections: tuple[SelectTask, ...]
 
 
@@ -103,6 +104,7 @@ def read_slide(task: SlideTask, max_unreadable: float = MAX_UNREADABLE) -> Itera
     """Yield what a slide needs to have its features computed; every error is a message."""
     try:
         slide = open_slide(task.path, task.slide_id, task.mpp)
+        slide.contours = task.contours
     except Exception as error:
         for selection in task.selections:
             yield Failed(selection.engine, "select", as_slide_error("opening", error))

@@ -27,7 +27,7 @@ def render_run_report(
     archive: Archive, run: int, outcome: str, summary: BuildSummary, engines: Sequence[Engine], notes: Sequence[str]
 ) -> str:
     """Return the page: counts, failures with cause and fix, what lost pixels, times, engines."""
-    record = archive.catalog.runs()[run - 1]
+    record = next(r for r in archive.catalog.runs() if r["id"] == run)
     counts = {name: summary.counts.get(name, 0) for name in ("ok", "skipped", "failed")}
     lines = [
         f"# Build {run} of {archive.root.name}",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -17,6 +16,9 @@ STATED = (
     *("patch_size", "patch_size_level0", "level0_magnification", "target_magnification"),
     *("level0_mpp", "patch_level", "custom_downsample"),
 )
+
+LARGEST = 1e6
+"""No side in pixels, magnification or resolution is as large."""
 
 
 def read_hdf5(path: Path) -> FeatureFile:
@@ -45,14 +47,14 @@ def read_hdf5(path: Path) -> FeatureFile:
 
 
 def _number(dataset: h5py.Dataset, name: str) -> float | None:
-    """Return an attribute that is one positive number (or a level, which may be 0), else None."""
+    """Return an attribute that is one plausible number (a level may be 0), else None."""
     if name not in dataset.attrs:
         return None
     attribute = dataset.attrs.get_id(name)
     if attribute.shape != () or attribute.dtype.kind not in "iuf":
         return None
     value = float(dataset.attrs[name])
-    return value if math.isfinite(value) and (value > 0 or name == "patch_level") else None
+    return value if 0 < value < LARGEST or (value == 0 and name == "patch_level") else None
 
 
 def _extent(stated: Mapping[str, float]) -> float:

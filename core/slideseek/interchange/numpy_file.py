@@ -12,7 +12,7 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from slideseek.archive.features import refuse_bomb
-from slideseek.interchange.feature_file import FeatureFile, check_coords, check_features, to_features, to_xy, unbatched
+from slideseek.interchange.feature_file import FeatureFile, check_coords, check_features, to_features, to_xy
 
 
 def read_npy(path: Path) -> FeatureFile:
@@ -29,21 +29,23 @@ def read_npz(path: Path) -> FeatureFile:
         if "features.npy" not in archive.namelist():
             raise ValueError(f"it has no array 'features' (arrays: {', '.join(archive.namelist()[:5]) or 'none'})")
         with archive.open("features.npy") as stream:
-            header = _member(archive, "features", stream)
+            header = _member(archive, "features", stream, path)
             check_features(header.shape, header.dtype)
             features = to_features(header.array())
         if "coords.npy" not in archive.namelist():
             return FeatureFile(features)
         with archive.open("coords.npy") as stream:
-            header = _member(archive, "coords", stream)
-            check_coords(header.shape, header.dtype, unbatched(features.shape)[0])
+            header = _member(archive, "coords", stream, path)
+            check_coords(header.shape, header.dtype, len(features))
             return FeatureFile(features, to_xy(header.array(), len(features)))
 
 
-def _member(archive: zipfile.ZipFile, name: str, stream: IO[bytes]) -> _Header:
+def _member(archive: zipfile.ZipFile, name: str, stream: IO[bytes], path: Path) -> _Header:
     """Look over one array of a `.npz`: what it unpacks to is known, and bounded, before it is unpacked."""
     entry = archive.getinfo(f"{name}.npy")
-    refuse_bomb(name, entry.file_size, entry.compress_size)
+    if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        raise ValueError(f"{name!r} is packed in a way NumPy never packs")
+    refuse_bomb(name, entry.file_size, min(entry.compress_size, path.stat().st_size))
     return _Header(stream, name, entry.file_size)
 
 

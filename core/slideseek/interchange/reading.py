@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import os
-import zipfile
-import zlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 
-from slideseek.errors import SlideError
+from slideseek.errors import SlideError, one_line
 from slideseek.interchange.feature_file import FeatureFile
 from slideseek.interchange.hdf5_file import read_hdf5
 from slideseek.interchange.numpy_file import read_npy, read_npz
@@ -19,18 +17,6 @@ READERS: Mapping[str, Callable[[Path], FeatureFile]] = MappingProxyType(
     {".h5": read_hdf5, ".hdf5": read_hdf5, ".npz": read_npz, ".npy": read_npy, ".pt": read_pt}
 )
 """Readers by suffix, those of files that can hold places first."""
-
-_BAD_FILE = (
-    OSError,
-    ValueError,
-    KeyError,
-    TypeError,
-    RuntimeError,
-    MemoryError,
-    EOFError,
-    zipfile.BadZipFile,
-    zlib.error,
-)
 
 
 def is_feature_file(path: str | os.PathLike[str]) -> bool:
@@ -45,6 +31,7 @@ def read_feature_file(path: Path) -> FeatureFile:
         if not path.is_file():  # a pipe or a device would be waited for
             raise ValueError("it is not a regular file")
         return READERS[path.suffix.lower()](path)
-    except _BAD_FILE as error:
-        cause = " ".join(str(error.args[0] if error.args else error).split())[:200] or type(error).__name__
+    except Exception as error:  # a parser given a hostile file may raise anything; the rest is still imported
+        ours = type(error) is ValueError
+        cause = one_line(error).removeprefix("ValueError: ") if ours else f"it cannot be read ({one_line(error, 200)})"
         raise SlideError(cause, "write it again, or leave it out") from error

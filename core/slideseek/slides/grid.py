@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from slideseek.interfaces import Slide
+from slideseek.interfaces import Outlined, Slide
+from slideseek.slides.contours import mask_from_geojson
 from slideseek.slides.tissue import TissueMethod, tissue_mask
 from slideseek.types import Float64, Int32, Int64, Mask, UInt8
 
@@ -87,6 +88,8 @@ def tissue_grid(
     shorter than one cell there is one cell, anchored at the border, whose outside reads as white; a slide shorter on
     both axes yields that one cell whenever it shows any tissue, so that no piece of tissue is too small to be found.
 
+    A slide that comes with an outline (`Outlined.contours`) has its tissue there and nowhere else.
+
     overlap: share of a cell's side that the next cell repeats, 0 up to (not including) 1.
     among: keep only the cells whose centre lies in a region: a mask of the whole slide, bool (h, w) at any
     resolution, or the corners (x, y) of a polygon in level-0 pixels.
@@ -98,7 +101,10 @@ def tissue_grid(
     # On a crop all of the tissue may be smaller than what is dust on a whole slide: let shares of the image decide.
     is_crop = width * height * slide.mpp**2 < CROP_UM2
     thumbnail_mpp = None if is_crop else slide.mpp * width / thumbnail.shape[1]
-    mask = tissue_mask(thumbnail, method=tissue, exclude_pen=exclude_pen, mpp=thumbnail_mpp)
+    if isinstance(slide, Outlined) and slide.contours is not None:
+        mask = mask_from_geojson(slide.contours, slide.dimensions, thumbnail.shape[:2])
+    else:
+        mask = tissue_mask(thumbnail, method=tissue, exclude_pen=exclude_pen, mpp=thumbnail_mpp)
     across, down = _spans(xs, extent, width, mask.shape[1]), _spans(ys, extent, height, mask.shape[0])
     cover = _cell_means(mask.astype(np.uint8), across, down)
     keep = cover > 0 if extent > max(width, height) else (cover > 0) & (cover >= min_tissue)

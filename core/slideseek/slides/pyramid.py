@@ -6,6 +6,7 @@ import math
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
@@ -57,6 +58,7 @@ class PyramidSlide(ABC):
         self.format = format
         self.objective = objective
         self.background = background
+        self.contours: Path | None = None
         self.unreadable = 0
         self.filled = 0
         self._addresses = tuple(addresses or (level.downsample for level in levels))

@@ -1,10 +1,12 @@
 """Who a slide is: by content and name, never by the folder it lies in."""
 
+import json
 import shutil
 
 import pytest
 
 from slideseek.archive.archive import Archive
+from slideseek.archive.payloads import unpack_patches
 
 
 @pytest.fixture
@@ -123,3 +125,34 @@ def test_ambiguous_and_unnamed_files_are_said(archive, tmp_path, slideseek, pain
     manifest.write_text("slide_id,path,case_id\nx,two/x.png,p\n")
     assert slideseek("add", "--manifest", manifest, "-a", archive).code == 0
     assert slides(archive)["x"].record.path.endswith("two/x.png")
+
+
+def outline(path, x0, y0, x1, y1):
+    ring = [[x0, y0], [x1, y0], [x1, y1], [x0, y1], [x0, y0]]
+    path.write_text(json.dumps({"type": "Feature", "geometry": {"type": "Polygon", "coordinates": [ring]}}))
+
+
+def patch_places(folder):
+    with Archive(folder) as archive:
+        (record, *_) = archive.catalog.stages("select")
+        return unpack_patches(archive.catalog.payload(record.key), record.slide_id).xy
+
+
+def test_an_outline_says_where_the_tissue_is_and_a_changed_one_is_selected_from_anew(
+    archive, tmp_path, slideseek, paint_tiny
+):
+    paint_tiny(tmp_path / "a.png", 1, coarse=True)
+    manifest = tmp_path / "m.csv"
+    manifest.write_text("slide_id,case_id,mpp,contours\na,p,1,a.geojson\n")
+    missing = slideseek("add", tmp_path / "a.png", "--manifest", manifest, "-a", archive)
+    assert missing.code == 3 and "a.geojson" in missing.err
+    outline(tmp_path / "a.geojson", 128, 128, 260, 260)
+    assert slideseek("add", tmp_path / "a.png", "--manifest", manifest, "-a", archive).code == 0
+    assert slideseek("build", "-a", archive).code == 0
+    assert patch_places(archive).tolist() == [[128, 128], [192, 128], [128, 192], [192, 192]]
+    outline(tmp_path / "a.geojson", 128, 128, 200, 200)
+    again = slideseek("add", tmp_path / "a.png", "--manifest", manifest, "-a", archive, "--json")
+    assert again.json["updated"] == ["a"]
+    assert slideseek("build", "-a", archive, "--json").json["slides"]["ok"] == 1
+    assert patch_places(archive).tolist() == [[128, 128]]
+    assert slideseek("add", tmp_path / "a.png", "-a", archive, "--json").json["unchanged"] == ["a"]
