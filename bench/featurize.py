@@ -2,9 +2,9 @@
 
     python -m bench.featurize [--data DIR] [--slides N]
 
-Prints one ratio: patches a second of a build (open, select, read, decode, featurize, store) over patches a second of the
-same featurizer given the same images from memory, in the same run. Then builds many generated slides and prints the
-slope of resident memory a slide. Seconds differ from machine to machine; the ratio and the slope are what counts.
+Prints one ratio: patches a second of a build (open, select, read, decode, featurize, store) over patches a second of
+the same featurizer given the same images from memory, in the same run. Then builds many generated slides and prints
+the slope of resident memory a slide. Seconds differ from machine to machine; the ratio and the slope are what counts.
 """
 
 from __future__ import annotations

@@ -97,7 +97,7 @@ def single_codes(count: int, bits: int, bandwidth: float, budget: float) -> None
         "ours": lambda: index.search(queries[0], K),
         "faiss flat": lambda: named(*flat.search(packed[:1], K), ids),
         "numpy": by_numpy,
-        "scikit-learn": lambda: named(*brute.kneighbors(asked_bools[:1]), ids),
+        "scikit-learn": lambda: named(*brute.kneighbors(asked_bools[:1], return_distance=True), ids),
         "ours, batch": lambda: index.search_many(queries, K),
         "faiss flat, batch": lambda: named(*flat.search(packed, K), ids),
     }

@@ -11,6 +11,7 @@ def register_selectors(register: Register) -> None:
     register("random", f"{here}.random:Random", "a random sample of the tissue patches")
     register("sdm", f"{here}.sdm:Sdm", "one patch for each distance from the slide's mean colour")
     register("splice", f"{here}.splice:Splice", "drops patches whose colour is like one already taken")
+    register("imported", f"{here}.imported:Imported", "patches of features imported from another tool")
 
 
 @hookimpl
@@ -24,6 +25,7 @@ def register_featurizers(register: Register) -> None:
     register("kimianet", f"{here}.densenet:KimiaNet", "DenseNet-121 trained on TCGA, 1024 features, your weights file")
     register("timm", f"{here}.timm_model:TimmModel", "any timm network, from a file, a folder or a pinned hub commit")
     register("onnx", f"{here}.onnx_model:OnnxModel", "any network in one ONNX file")
+    register("imported", f"{here}.imported:Imported", "features imported from another tool")
 
 
 @hookimpl

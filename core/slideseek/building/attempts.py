@@ -13,6 +13,14 @@ from slideseek.errors import SlideseekError
 NO_TISSUE = ("no tissue found", "look at the slide; if it shows tissue, choose another 'tissue' option")
 
 
+def _no_tissue(facts: Facts | None) -> tuple[str, str]:
+    """Say why nothing was selected; where regions could not be decoded the file is to blame, not the tissue."""
+    if facts and facts.unreadable:
+        cause = f"no tissue found, and {facts.unreadable} region(s) of the slide cannot be decoded"
+        return cause, "copy the slide again from its source; it is damaged"
+    return NO_TISSUE
+
+
 class Attempts:
     """Keep what came of a stage and return how the slide fared."""
 
@@ -31,7 +39,7 @@ class Attempts:
     ) -> SlideReport:
         """Keep a result; a selection without patches is kept as such, with what to do about it."""
         items = int(payload.meta["rows"] if payload.kind == "code" else payload.meta["n"])
-        cause, fix = NO_TISSUE if items == 0 else ("", "")
+        cause, fix = ("", "") if items else _no_tissue(facts)
         self._summary.stage_seconds.setdefault(stage, []).append(seconds)
         root = self._ledger.archive.root
         record = StageRecord(

@@ -10,6 +10,7 @@ from slideseek.archive.payloads import unpack_code, unpack_patches
 from slideseek.archive.slide_table import SlideRow
 from slideseek.engine import Engine
 from slideseek.errors import DamagedError
+from slideseek.interchange import IMPORTED
 from slideseek.keys import digest
 from slideseek.types import SlideRecord
 
@@ -47,7 +48,9 @@ class Ledger:
         """Name a stage's result for a slide: its settings and what went in."""
         settings = self.settings(engine, stage)
         if stage == "select":
-            return select_key(settings, slide)
+            # What was imported is named by its own content: the slide's pixels had no part in it.
+            imported = engine.config.selector.use == IMPORTED and self.catalog.stage(slide.id, stage, settings)
+            return imported.key if imported else select_key(settings, slide)
         if stage == "featurize":
             return feature_key(settings, self.key(engine, "select", slide))
         return digest([stage, settings, self.key(engine, "featurize", slide), slide.record.site])

@@ -13,6 +13,7 @@ from slideseek import __version__
 COMMANDS = {
     "init": "Make an archive: a folder with a configuration and a catalogue.",
     "add": "Add slides, or folders of slides, to an archive.",
+    "import": "Import features that another tool computed.",
     "build": "Do what is missing: select, featurize, fit, encode, index.",
     "search": "Find the slides most similar to a slide.",
     "status": "Tell what is done, what failed and why.",
@@ -21,6 +22,8 @@ COMMANDS = {
     "plugins": "List, show and check the installed components.",
     "demo": "Generate slides, build an archive of them and search it.",
 }
+# Commands whose module cannot have their name.
+MODULES = {"import": "import_features"}
 
 EXIT_CRASH, EXIT_FAILED_SLIDES, EXIT_INTERRUPTED = 1, 3, 130
 
@@ -34,9 +37,10 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        command = importlib.import_module(f"slideseek.cli.{cmd_name}").command
+        module = f"slideseek.cli.{MODULES.get(cmd_name, cmd_name)}"
+        command = importlib.import_module(module).command
         if not isinstance(command, click.Command):
-            raise TypeError(f"slideseek.cli.{cmd_name}.command is not a command")
+            raise TypeError(f"{module}.command is not a command")
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from slideseek.archive.archive import Archive
@@ -51,7 +51,7 @@ def enrol(archive: Archive, files: Sequence[Path], manifest: tuple[Path, Manifes
         known = slides.find(name)
         named = rows.find(name) if rows else ()
         if len(known) > 1 or (not known and len(named) > 1):
-            ids = ", ".join(repr(item.id) for item in [*known, *named][:3])
+            ids = ", ".join(repr(i) for i in [*(row.id for row in known), *(row.id for row in named)][:3])
             result.problems.append(Problem(file.name, f"several slides match it ({ids})", "name the file by its slide"))
             continue
         if not known and not named and rows:
@@ -71,21 +71,20 @@ def enrol(archive: Archive, files: Sequence[Path], manifest: tuple[Path, Manifes
 
 def slide_row(archive: Archive, candidate: Candidate) -> SlideRow:
     """Return the row to keep for a slide: the archive's own, or for one without pixels that of its feature file."""
-    before, row = candidate.known, candidate.row
+    before, row, file = candidate.known, candidate.row, candidate.file
     if before is not None and candidate.pixels:
         return before
-    path = archive.portable_path(candidate.file)
+    record = before.record if before else SlideRecord(candidate.slide_id, "")
     if row is not None:
-        record = SlideRecord(
-            candidate.slide_id, path, row.patient, row.site, row.label, row.center, row.mpp, fields=row.fields
-        )
-    elif before is not None:
-        old = before.record
-        record = SlideRecord(old.id, path, old.patient, old.site, old.label, old.center, old.mpp, old.fields)
-    else:
-        record = SlideRecord(candidate.slide_id, path)
-    stat = candidate.file.stat()
-    return SlideRow(record, fingerprint(candidate.file), stat.st_size, stat.st_mtime_ns)
+        said = {name: getattr(row, name) for name in ("patient", "site", "label", "center", "mpp", "fields")}
+        record = replace(record, **said)
+    if before is not None:
+        first = archive.slide_path(before.record)
+        if first.exists() and not first.samefile(file):  # the set imported first goes on naming the slide
+            return replace(before, record=record)
+    stat = file.stat()
+    record = replace(record, path=archive.portable_path(file))
+    return SlideRow(record, fingerprint(file), stat.st_size, stat.st_mtime_ns)
 
 
 def _of_manifest(
@@ -97,7 +96,7 @@ def _of_manifest(
     if unnamed:
         some = ", ".join(file.name for file in unnamed[:3]) + (", ..." if len(unnamed) > 3 else "")
         yield f"{len(unnamed)} file(s) are of slides {path.name} does not name and were not imported: {some}"
-    matched = {candidate.slide_id for candidate in candidates}
+    matched = {name for c in candidates for name in (c.slide_id, c.row.id if c.row else "")}
     if without := [row.id for row in table.rows if row.id not in matched]:
         some = ", ".join(without[:3]) + (", ..." if len(without) > 3 else "")
         yield f"{len(without)} slide(s) of {path.name} have no feature file here: {some}"

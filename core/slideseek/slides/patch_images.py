@@ -43,8 +43,8 @@ def patch_images(
                 unreadable += 1
                 if unreadable > allowed:
                     raise SlideError(
-                        f"{unreadable} of the first {row + 1} patches cannot be read, {allowed} of {len(patches)} may be"
-                        f" ({error.cause})",
+                        f"{unreadable} of the first {row + 1} patches cannot be read,"
+                        f" {allowed} of {len(patches)} may be ({error.cause})",
                         "copy the slide again from its source; it is damaged",
                     ) from error
                 continue

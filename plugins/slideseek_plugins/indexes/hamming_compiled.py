@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from slideseek.types import Int64, Mask
 
-from .hamming_kernels import find_sets, find_singles
+from .hamming_kernels import FARTHEST, find_batch, find_one, find_sets
+from .hamming_lanes import LANES
 from .sets import DIRECTIONS, Direction
 from .store import Segment, SlideStore, runs
 from .stored_index import Near
@@ -23,7 +24,6 @@ BATCH = 64
 """Queries that visit a tile together; bounds the memory for what they find."""
 SHARED_BYTES = 1 << 25
 """Least work, in bytes compared, worth a second thread."""
-FARTHEST = np.iinfo(np.int32).max
 
 Words = NDArray[np.uint64]
 
@@ -54,30 +54,39 @@ def find(store: SlideStore, queries: Sequence[Words], wanted: Mask | None, k: in
 
 
 def _near_singles(parts: Sequence[tuple[int, Segment, Int64]], batch: Sequence[Words], k: int) -> list[Near]:
-    queries = batch[0] if len(batch) == 1 else np.concatenate(batch)
-    heaps = np.full((len(queries), k), FARTHEST, np.int32)
-    collected: list[list[Near]] = [[] for _ in queries]
+    heaps = np.full((len(batch), k), FARTHEST, np.int32)
+    lanes = _in_fours(np.concatenate(batch)) if len(batch) > 1 else None
+    collected: list[list[Near]] = [[] for _ in batch]
     for base, segment, chosen in parts:
-        words = segment.fields["words"]
-        size = _visited(chosen)
-        found, quarters = np.empty((len(queries), size), np.int64), np.empty((len(queries), size), np.int32)
+        words, size = segment.fields["words"], _visited(chosen)
+        found, quarters = np.empty((len(batch), size), np.int64), np.empty((len(batch), size), np.int32)
         tile = min(max(1, TILE_BYTES // (8 * words.shape[1])), TILE_ROWS)
-        counts = find_singles(words, chosen, tile, queries, heaps, found, quarters)
-        for at, count in enumerate(counts.tolist()):
-            collected[at].append((found[at, :count] + base, quarters[at, :count] / 4))
+        if lanes is None:
+            counts = [find_one(words, chosen, tile, batch[0][0], heaps[0], found[0], quarters[0])]
+        else:
+            counts = find_batch(words, chosen, tile, lanes, heaps, found, quarters).tolist()
+        most = max(counts)  # the rest of the wide arrays was never written
+        slots, distances = found[:, :most] + base, quarters[:, :most] / 4
+        for at, count in enumerate(counts):
+            collected[at].append((slots[at, :count], distances[at, :count]))
     return [_joined(found) for found in collected]
 
 
 def _near_sets(parts: Sequence[tuple[int, Segment, Int64]], query: Words, k: int, direction: int) -> Near:
-    heap = np.full(k, FARTHEST, np.int32)
+    heap, lanes = np.full(k, FARTHEST, np.int32), _in_fours(query)
     collected = []
     for base, segment, chosen in parts:
-        size = _visited(chosen)
+        words, size = segment.fields["words"], _visited(chosen)
         found, quarters = np.empty(size, np.int64), np.empty(size, np.int32)
-        words = segment.fields["words"]
-        count = find_sets(words, segment.starts, chosen, query, direction, heap, found, quarters)
+        count = find_sets(words, segment.starts, chosen, lanes, len(query), direction, heap, found, quarters)
         collected.append((found[:count] + base, quarters[:count] / 4))
     return _joined(collected)
+
+
+def _in_fours(queries: Words) -> Words:
+    """Lay query rows, uint64 (q, words), out for the kernels: (ceil(q / 4), words, 4), filled up with the last row."""
+    filled = np.concatenate([queries, np.repeat(queries[-1:], -len(queries) % LANES, axis=0)])
+    return np.ascontiguousarray(filled.reshape(-1, LANES, queries.shape[1]).transpose(0, 2, 1))
 
 
 def _visited(chosen: Int64) -> int:

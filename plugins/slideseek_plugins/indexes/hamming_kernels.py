@@ -19,6 +19,10 @@ import numpy as np
 from numba import njit, types
 from numba.extending import intrinsic
 
+from .hamming_lanes import four_distances
+
+FARTHEST = np.iinfo(np.int32).max
+
 
 @intrinsic
 def _popcount(_: Any, word: Any) -> Any:
@@ -54,17 +58,10 @@ def _one_to_run(rows, query, out):
 
 
 @njit(cache=True, nogil=True)
-def _four_to_run(rows, queries, out):
-    """Fill out[:4, :len(rows)] for four query rows at once: each stored word is loaded once."""
+def _four_to_run(rows, lanes, out):
+    """Fill out[:4, :len(rows)] for four query rows at once, the columns of `lanes`."""
     for at in range(rows.shape[0]):
-        a, b, c, d = np.uint64(0), np.uint64(0), np.uint64(0), np.uint64(0)
-        for word in range(rows.shape[1]):
-            bits = rows[at, word]
-            a += _popcount(bits ^ queries[0, word])
-            b += _popcount(bits ^ queries[1, word])
-            c += _popcount(bits ^ queries[2, word])
-            d += _popcount(bits ^ queries[3, word])
-        out[0, at], out[1, at], out[2, at], out[3, at] = a, b, c, d
+        out[0, at], out[1, at], out[2, at], out[3, at] = four_distances(rows, at, lanes)
 
 
 @njit(cache=True, nogil=True)
@@ -124,82 +121,117 @@ def _trim(found, quarters, count, top):
 
 
 @njit(cache=True, nogil=True)
-def find_singles(stored, runs, tile, queries, heaps, found, quarters):
-    """Find the slides near each single query among slides of one row; return how many were found, int64 (q,).
+def find_one(stored, runs, tile, query, heap, found, quarters):
+    """Find the slides near one single query among slides of one row; return how many were found.
 
-    stored: uint64 (n, words). runs: int64 (r, 2), first and last + 1 of the slides to visit. tile: rows visited for
-    all queries before the next ones. queries: uint64 (q, words). heaps: int32 (q, k). found: int64 and quarters: int32
-    (q, slides to visit), filled from the left.
+    stored: uint64 (n, words). runs: int64 (r, 2), first and last + 1 of the slides to visit. tile: rows compared before
+    what was found is collected. query: uint64 (words,). heap: int32 (k,). found: int64 and quarters: int32 (slides to
+    visit,), filled from the left.
     """
-    size = queries.shape[0]
+    count, out = 0, np.empty(tile, np.int32)
+    for run in range(runs.shape[0]):
+        for first in range(runs[run, 0], runs[run, 1], tile):
+            rows = stored[first : min(first + tile, runs[run, 1])]
+            _one_to_run(rows, query, out)
+            count = _find(out[: rows.shape[0]], first, heap, found, quarters, count)
+    return _trim(found, quarters, count, heap[0])
+
+
+@njit(cache=True, nogil=True)
+def find_batch(stored, runs, tile, lanes, heaps, found, quarters):
+    """Find the slides near each of many single queries, as `find_one`; return how many were found, int64 (q,).
+
+    tile: rows visited for all queries before the next ones. lanes: uint64 (blocks, words, 4), the queries in fours.
+    heaps: int32 (q, k). found: int64 and quarters: int32 (q, slides to visit).
+    """
+    size = heaps.shape[0]
     counts, out = np.zeros(size, np.int64), np.empty((4, tile), np.int32)
     for run in range(runs.shape[0]):
         for first in range(runs[run, 0], runs[run, 1], tile):
             rows = stored[first : min(first + tile, runs[run, 1])]
-            query = 0
-            while query < size:
-                group = 4 if size - query >= 4 else 1
-                if group == 4:
-                    _four_to_run(rows, queries[query : query + 4], out)
-                else:
-                    _one_to_run(rows, queries[query], out[0])
-                for member in range(group):
-                    at = query + member
-                    distances = out[member, : rows.shape[0]]
-                    counts[at] = _find(distances, first, heaps[at], found[at], quarters[at], counts[at])
-                query += group
-    for at in range(size):
-        counts[at] = _trim(found[at], quarters[at], counts[at], heaps[at, 0])
+            for block in range(lanes.shape[0]):
+                _four_to_run(rows, lanes[block], out)
+                for query in range(4 * block, min(4 * block + 4, size)):
+                    distances = out[query % 4, : rows.shape[0]]
+                    counts[query] = _find(distances, first, heaps[query], found[query], quarters[query], counts[query])
+    for query in range(size):
+        counts[query] = _trim(found[query], quarters[query], counts[query], heaps[query, 0])
     return counts
 
 
 @njit(cache=True, nogil=True)
-def _halves(outer, inner, top, minima, out):
-    """Return twice the median over `outer` rows of the minimum over `inner` rows, or -1 once it must exceed `top`."""
-    size = outer.shape[0]
+def _halves_over_query(rows, lanes, size, top, minima, out):
+    """Return twice the median over `size` query rows of the minimum over `rows`, or -1 once it must exceed `top`."""
     low, above = (size - 1) // 2, 0
-    for row in range(size):
-        _one_to_run(inner, outer[row], out)
-        least = _least(out[: inner.shape[0]])
-        above += 2 * least > top
+    for block in range(lanes.shape[0]):
+        _four_to_run(rows, lanes[block], out)
+        for query in range(4 * block, min(4 * block + 4, size)):
+            minima[query] = _least(out[query % 4, : rows.shape[0]])
+            above += 2 * minima[query] > top
         if above >= size - low:
             return np.int32(-1)
-        at = row
-        while at > 0 and minima[at - 1] > least:
-            minima[at] = minima[at - 1]
-            at -= 1
-        minima[at] = least
-    return np.int32(minima[low] + minima[size // 2])
+    return _middle_twice(minima[:size])
 
 
 @njit(cache=True, nogil=True)
-def find_sets(stored, starts, runs, query, direction, heap, found, quarters):
+def _halves_over_rows(rows, lanes, top, minima):
+    """Return twice the median over `rows` of the minimum over query rows, or -1 once it must exceed `top`."""
+    size = rows.shape[0]
+    low, above = (size - 1) // 2, 0
+    for row in range(size):
+        least = np.int32(FARTHEST)
+        for block in range(lanes.shape[0]):
+            a, b, c, d = four_distances(rows, row, lanes[block])
+            least = min(least, a, b, c, d)
+        minima[row] = least
+        above += 2 * least > top
+        if above >= size - low:
+            return np.int32(-1)
+    return _middle_twice(minima[:size])
+
+
+@njit(cache=True, nogil=True)
+def _middle_twice(values):
+    """Sort the values and return twice their median."""
+    size = values.shape[0]
+    for place in range(1, size):
+        value, at = values[place], place
+        while at > 0 and values[at - 1] > value:
+            values[at] = values[at - 1]
+            at -= 1
+        values[at] = value
+    return np.int32(values[(size - 1) // 2] + values[size // 2])
+
+
+@njit(cache=True, nogil=True)
+def find_sets(stored, starts, runs, lanes, size, direction, heap, found, quarters):
     """Find the slides near one query set; return how many were found.
 
     stored: uint64 (rows, words); slide i owns rows starts[i]:starts[i + 1]. runs: int64 (r, 2), first and last + 1 of
-    the slides to visit. query: uint64 (q, words). direction: place in `sets.DIRECTIONS`. heap: int32 (k,). found: int64
-    and quarters: int32 (slides to visit,), filled from the left.
+    the slides to visit. lanes: uint64 (blocks, words, 4), the `size` query rows in fours, the last four filled up with
+    rows of the query. direction: place in `sets.DIRECTIONS`. heap: int32 (k,). found: int64 and quarters: int32 (slides
+    to visit,), filled from the left.
     """
-    longest = query.shape[0]
+    longest = size
     for slide in range(starts.shape[0] - 1):
         longest = max(longest, starts[slide + 1] - starts[slide])
-    minima, out = np.empty(longest, np.int32), np.empty(longest, np.int32)
+    minima, out = np.empty(longest, np.int32), np.empty((4, longest), np.int32)
     count = 0
     for run in range(runs.shape[0]):
         for slide in range(runs[run, 0], runs[run, 1]):
             rows = stored[starts[slide] : starts[slide + 1]]
             top = heap[0]
             if direction == 0:
-                halves = _halves(query, rows, top // 2, minima, out)
+                halves = _halves_over_query(rows, lanes, size, top // 2, minima, out)
                 quarter = 2 * halves
             elif direction == 1:
-                halves = _halves(rows, query, top // 2, minima, out)
+                halves = _halves_over_rows(rows, lanes, top // 2, minima)
                 quarter = 2 * halves
             else:
-                halves = _halves(query, rows, top, minima, out)
+                halves = _halves_over_query(rows, lanes, size, top, minima, out)
                 quarter = halves
                 if halves >= 0:
-                    halves = _halves(rows, query, top - quarter, minima, out)
+                    halves = _halves_over_rows(rows, lanes, top - quarter, minima)
                     quarter += halves
             if halves >= 0 and quarter <= top:
                 found[count], quarters[count] = slide, quarter

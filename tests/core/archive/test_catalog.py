@@ -14,7 +14,7 @@ from slideseek.types import SlideRecord
 def catalog(tmp_path):
     made = Catalog(tmp_path / "catalog.sqlite", create=True)
     with made.transaction():
-        record = SlideRecord("a", "a.svs", "p", "colon", "ade", "A2", 0.5, {"age": "60"})
+        record = SlideRecord("a", "a.svs", "p", "colon", "ade", "A2", 0.5, fields={"age": "60"})
         made.slides.put(SlideRow(record, "sha256:1", 10, 5))
     yield made
     made.close()

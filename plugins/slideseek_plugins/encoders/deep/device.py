@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Literal, TypeAlias
 
 import torch
+from torch.utils import deterministic
 
 from slideseek.errors import UsageError
 
@@ -31,10 +32,14 @@ def reproducible(threads: int) -> Iterator[None]:
     """
     before, strict = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
     warn_only = torch.is_deterministic_algorithms_warn_only_enabled()
+    fill = deterministic.fill_uninitialized_memory
     torch.set_num_threads(threads)
     torch.use_deterministic_algorithms(True, warn_only=True)
+    # Filling fresh memory guards against reading it before it is written, which nothing here does, and costs time.
+    deterministic.fill_uninitialized_memory = False
     try:
         yield
     finally:
+        deterministic.fill_uninitialized_memory = fill
         torch.use_deterministic_algorithms(strict, warn_only=warn_only)
         torch.set_num_threads(before)

@@ -74,9 +74,10 @@ class Entries:
 
     def lines(self, traces: dict[str, Trace]) -> tuple[Tensor, Tensor]:
         """Return deltas and inputs of n patches as (lines, n): the n values of a line are one contiguous read."""
-        inward = [traces[name].inward.T for name in self.layers]
-        ones = inward[0].new_ones((1, inward[0].shape[1]))
-        return torch.cat([traces[name].delta.T for name in self.layers]), torch.cat([*inward, ones])
+        inward = [traces[name].inward for name in self.layers]
+        ones = inward[0].new_ones((len(inward[0]), 1))
+        delta = torch.cat([traces[name].delta for name in self.layers], dim=1)
+        return delta.T.contiguous(), torch.cat([*inward, ones], dim=1).T.contiguous()
 
     def sums(self, traces: dict[str, Trace]) -> Float64:
         """Return float64 (M,): the gradients of these parameters summed over the patches of `traces`."""

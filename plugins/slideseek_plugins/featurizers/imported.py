@@ -1,0 +1,33 @@
+"""Features that were computed elsewhere and imported."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from slideseek.archive.features import MAX_WIDTH
+from slideseek.errors import SlideError
+from slideseek.types import Float32, UInt8
+
+
+@dataclass
+class Imported:
+    """Stand for the features of a set that 'slideseek import' brought in; no image can be featurized with it.
+
+    set: name of the set, as given to 'slideseek import --set'. width: length of one feature vector.
+    """
+
+    set: str
+    width: int
+
+    def __post_init__(self) -> None:
+        if not self.set.strip():
+            raise ValueError(f"set: must be the name of an imported set, not {self.set!r}")
+        if not 1 <= self.width <= MAX_WIDTH:
+            raise ValueError(f"width: must be from 1 to {MAX_WIDTH}, not {self.width}")
+
+    def featurize(self, images: UInt8) -> Float32:
+        """Refuse: what computed the features of this set is not known here."""
+        raise SlideError(
+            f"the features of set {self.set!r} were imported, and no image can be given features of it here",
+            "import them with 'slideseek import'",
+        )

@@ -1,0 +1,30 @@
+"""Patches that were chosen elsewhere and imported with their features."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from slideseek.errors import SlideError
+from slideseek.interfaces import Slide
+from slideseek.types import Patches
+
+
+@dataclass
+class Imported:
+    """Stand for the patches of a set that 'slideseek import' brought in; nothing can be selected with it.
+
+    set: name of the set, as given to 'slideseek import --set'.
+    """
+
+    set: str
+
+    def __post_init__(self) -> None:
+        if not self.set.strip():
+            raise ValueError(f"set: must be the name of an imported set, not {self.set!r}")
+
+    def select(self, slide: Slide) -> Patches:
+        """Refuse: a slide whose patches were imported never gets here."""
+        raise SlideError(
+            f"the features of set {self.set!r} were imported; slide {slide.id!r} has none",
+            "import them with 'slideseek import'",
+        )
