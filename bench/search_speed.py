@@ -66,9 +66,9 @@ def read_bandwidth() -> float:
     return block.nbytes / best_cpu_seconds({"read": block.sum}, 1.0)["read"]
 
 
-def named(distances: NDArray[Any], places: NDArray[Any], ids: Sequence[str]) -> list[list[Hit]]:
-    """Turn the arrays of a library into hits."""
-    rows = zip(distances.tolist(), places.tolist(), strict=True)
+def named(found: tuple[NDArray[Any], NDArray[Any]], ids: Sequence[str]) -> list[list[Hit]]:
+    """Turn the distances and places a library returns, (queries, k) each, into hits."""
+    rows = zip(found[0].tolist(), found[1].tolist(), strict=True)
     return [[Hit(ids[place], float(far)) for far, place in zip(*row, strict=True)] for row in rows]
 
 
@@ -87,7 +87,7 @@ def single_codes(count: int, bits: int, bandwidth: float, budget: float) -> None
         far = np.bitwise_count(words ^ asked_words[0]).sum(axis=1, dtype=np.int32)
         near = np.argpartition(far, K)[:K]
         near = near[np.argsort(far[near], kind="stable")]
-        return named(far[None, near], near[None], ids)
+        return named((far[None, near], near[None]), ids)
 
     part = min(count, max(K, SKLEARN_VALUES // bits))
     brute = NearestNeighbors(n_neighbors=K, algorithm="brute", metric="hamming", n_jobs=1)
@@ -95,11 +95,11 @@ def single_codes(count: int, bits: int, bandwidth: float, budget: float) -> None
     asked_bools = np.unpackbits(asked, axis=1, count=bits).astype(np.bool_)
     contenders: dict[str, Callable[[], Any]] = {
         "ours": lambda: index.search(queries[0], K),
-        "faiss flat": lambda: named(*flat.search(packed[:1], K), ids),
+        "faiss flat": lambda: named(flat.search(packed[:1], K), ids),
         "numpy": by_numpy,
-        "scikit-learn": lambda: named(*brute.kneighbors(asked_bools[:1], return_distance=True), ids),
+        "scikit-learn": lambda: named(brute.kneighbors(asked_bools[:1]), ids),
         "ours, batch": lambda: index.search_many(queries, K),
-        "faiss flat, batch": lambda: named(*flat.search(packed, K), ids),
+        "faiss flat, batch": lambda: named(flat.search(packed, K), ids),
     }
     recall = 1.0
     if count * bits <= ANNOY_VALUES:

@@ -16,6 +16,7 @@ COMMANDS = {
     "import": "Import features that another tool computed.",
     "build": "Do what is missing: select, featurize, fit, encode, index.",
     "search": "Find the slides most similar to a slide.",
+    "export": "Write features, patches, codes or the table of slides for other tools.",
     "status": "Tell what is done, what failed and why.",
     "inspect": "Look at one slide: resolution, levels, tissue, patches, and a picture.",
     "featurizers": "List feature networks with licence and whether the weights are here.",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import ndimage
 
-from slideseek.slides.colour import hsv, roughness, smoothed
+from slideseek.slides.colour import extremes, grey, hsv, roughness, smoothed
 from slideseek.types import Float32, Mask, UInt8
 
 _SHADOW_DENSITY = 0.08
@@ -30,11 +30,11 @@ def stained(rgb: UInt8) -> Mask:
     """Return bool (h, w), true where the thumbnail is more coloured or darker than the glass of the same slide."""
     smooth = smoothed(rgb)
     # Pure white is what scanners and converters fill the canvas with: it says nothing about the glass.
-    scanned = np.asarray(rgb.min(axis=2) < 254, dtype=np.bool_)
+    scanned = np.asarray(extremes(np.moveaxis(rgb, 2, 0))[1] < 254, dtype=np.bool_)
     if np.count_nonzero(scanned) < _MIN_SHARE * scanned.size:
         return np.zeros(scanned.shape, dtype=np.bool_)
     rough = roughness(smooth)
-    signal = _signal(smooth / _tint(rgb, rough, scanned))
+    signal = _signal(smooth / _tint(rgb, rough, scanned)[:, None, None])
     glass, threshold = _glass_and_threshold(signal[scanned], rough[scanned])
     # Noise exceeds the threshold here and there, tissue does so with its neighbours.
     around = ndimage.uniform_filter(signal, 7)
@@ -55,12 +55,11 @@ def otsu(values: Float32, bins: int = 256) -> float:
     return float(edges[1:-1][int(np.argmax(below * above * gap**2))])
 
 
-def _signal(smooth: Float32) -> Float32:
+def _signal(planes: Float32) -> Float32:
     """Return how stained each pixel is (h, w): HSV saturation plus half the optical density beyond a shadow's."""
-    high, low = smooth.max(axis=2), smooth.min(axis=2)
-    density = -np.log10((np.minimum(smooth.mean(axis=2), 255.0) + 1.0) / 256.0)
-    saturation = (high - low) / np.maximum(high, 1.0)
-    return np.asarray(saturation + 0.5 * np.maximum(density - _SHADOW_DENSITY, 0.0), dtype=np.float32)
+    high, low = extremes(planes)
+    density = -np.log10((np.minimum(grey(planes), 255) + 1) / 256)
+    return np.asarray((high - low) / np.maximum(high, 1) + np.maximum(density - _SHADOW_DENSITY, 0) / 2, np.float32)
 
 
 def _glass_and_threshold(signal: Float32, rough: Float32) -> tuple[float, float]:
@@ -88,8 +87,8 @@ def _tint(rgb: UInt8, rough: Float32, scanned: Mask) -> Float32:
 
     Glass is bright and flat. A blue to pink tinge is mucin or pale tissue, never the lamp.
     """
-    grey = rgb.mean(axis=2, dtype=np.float32)
-    flat = (rough < _GLASS_ROUGHNESS) & (grey > 0.8 * np.percentile(grey, 99)) & scanned
+    light = grey(np.moveaxis(rgb, 2, 0))
+    flat = (rough < _GLASS_ROUGHNESS) & (light > 0.8 * np.percentile(light, 99)) & scanned
     if np.count_nonzero(flat) < _MIN_SHARE * flat.size:
         return np.ones(3, dtype=np.float32)
     colour = np.median(rgb[flat], axis=0).astype(np.float32)

@@ -31,9 +31,11 @@ def pen_ink(rgb: UInt8) -> Mask:
     red = reddish & (saturation > 0.75) & (value > 0.45)
     black = (value < 0.25) & (saturation < 0.40)
     thin = (bluish & (saturation > 0.20)) | (reddish & (saturation > 0.30))
-    # A film is flat only in its middle: grow from there through the same colours, by no more than its blurred edge.
-    film = ndimage.binary_dilation(ndimage.binary_opening(thin & flat), iterations=4, mask=thin) & ~_lakes(thin)
-    ink = ndimage.binary_opening(green | blue | red | black) | film
+    ink = ndimage.binary_opening(green | blue | red | black)
+    film = ndimage.binary_opening(thin & flat)
+    if film.any():
+        # A film is flat only in its middle: grow through the same colours, by no more than its blurred edge.
+        ink |= ndimage.binary_dilation(film, iterations=4, mask=thin) & ~_lakes(np.asarray(thin, dtype=np.bool_))
     return np.asarray(ndimage.binary_dilation(ink, iterations=2), dtype=np.bool_)
 
 

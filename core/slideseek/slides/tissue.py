@@ -9,8 +9,10 @@ from __future__ import annotations
 from typing import Literal, TypeAlias, get_args
 
 import numpy as np
+from PIL import Image
 from scipy import ndimage
 
+from slideseek.slides.colour import extremes, grey
 from slideseek.slides.glass import otsu, stained
 from slideseek.slides.ink import black_debris, pen_ink
 from slideseek.types import Mask, UInt8
@@ -26,6 +28,9 @@ HOLE_UM2 = 20_000.0
 SPECK_SHARE, MAX_SPECK_PIXELS = 2e-4, 200
 HOLE_SHARE, MAX_HOLE_PIXELS = 5e-4, 1_000
 """The same two areas as shares of the image where the resolution is not known, capped for very large thumbnails."""
+
+MAX_SIDE = 2048
+"""Thumbnails are looked at with at most this many pixels a side: a finer mask costs time and says no more."""
 
 _NEUTRAL_SPREAD = 5.0
 _HSD_CHROMA = 0.05
@@ -56,27 +61,37 @@ def tissue_mask(
         raise ValueError(f"mpp: above 0 µm/px, not {mpp}")
     if 0 in rgb.shape:
         return np.zeros(rgb.shape[:2], dtype=np.bool_)
-    area = rgb.shape[0] * rgb.shape[1]
-    hole = HOLE_UM2 / mpp**2 if mpp else min(HOLE_SHARE * area, MAX_HOLE_PIXELS)
-    speck = SPECK_UM2 / mpp**2 if mpp else min(SPECK_SHARE * area, MAX_SPECK_PIXELS)
-    if not exclude_debris:
-        speck = 0.0
+    shrink = max(1.0, max(rgb.shape) / MAX_SIDE)
+    size = max(1, round(rgb.shape[1] / shrink)), max(1, round(rgb.shape[0] / shrink))
+    small = rgb if shrink == 1 else np.asarray(Image.fromarray(rgb).resize(size, Image.Resampling.BOX))
+    area = size[0] * size[1]
+    pixel = (mpp * shrink) ** 2 if mpp else 0.0
+    hole = HOLE_UM2 / pixel if pixel else min(HOLE_SHARE * area, MAX_HOLE_PIXELS)
+    speck = SPECK_UM2 / pixel if pixel else min(SPECK_SHARE * area, MAX_SPECK_PIXELS)
+    mask = _mask(small, method, exclude_pen, exclude_debris, hole, speck if exclude_debris else 0.0)
+    if shrink == 1:
+        return mask
+    return np.asarray(Image.fromarray(mask).resize(rgb.shape[1::-1], Image.Resampling.NEAREST), dtype=np.bool_)
+
+
+def _mask(rgb: UInt8, method: TissueMethod, exclude_pen: bool, exclude_debris: bool, hole: float, speck: float) -> Mask:
+    """Return the mask of a thumbnail of bounded size; `hole` and `speck` are areas in its pixels."""
     if method == "fluorescence":
         return _tidy(_bright_on_dark(rgb), speck, hole)
     mask = stained(rgb) if method == "hsv-otsu" else _hsd(rgb)
     if exclude_debris and not _is_grey(rgb):
         mask &= ~black_debris(rgb)
-    if exclude_pen:
-        ink = pen_ink(rgb)
-        # Ink goes before and after: it may neither enclose a hole nor be filled like one.
-        return drop_small(_tidy(mask & ~ink, speck, hole) & ~ink, speck)
-    return _tidy(mask, speck, hole)
+    if not exclude_pen:
+        return _tidy(mask, speck, hole)
+    ink = pen_ink(rgb)
+    # Ink goes before and after: it may neither enclose a hole nor be filled like one.
+    return drop_small(_tidy(mask & ~ink, speck, hole) & ~ink, speck)
 
 
 def _is_grey(rgb: UInt8) -> bool:
     """Tell whether an image has no colour at all: there darkness is the only sign of tissue, not of dirt."""
-    spread = rgb.max(axis=2).astype(np.int16) - rgb.min(axis=2)
-    return bool(np.percentile(spread, 99) < _NEUTRAL_SPREAD)
+    high, low = extremes(np.moveaxis(rgb, 2, 0))
+    return bool(np.percentile(high - low, 99) < _NEUTRAL_SPREAD)
 
 
 def drop_small(mask: Mask, area: float) -> Mask:
@@ -100,16 +115,17 @@ def _hsd(rgb: UInt8) -> Mask:
     The transform is van der Laak's (Cytometry 39, 2000); neutral pixels count as white, and the axis is averaged over a
     window of 6 % of the longer side (30 pixels of Yottixel's thumbnail of 500).
     """
-    neutral = rgb.astype(np.float32).std(axis=2) < _NEUTRAL_SPREAD
-    density = -np.log(np.maximum(rgb.astype(np.float32), 1.0) / 255.0)
-    mean = np.maximum(density.mean(axis=2), 1e-6)
-    axis = np.where(neutral, 0.0, (density[..., 1] - density[..., 2]) / (np.sqrt(3.0) * mean))
-    window = max(1, round(_HSD_WINDOW * max(rgb.shape[:2])))
+    planes = np.moveaxis(rgb, 2, 0).astype(np.float32)
+    neutral = np.sqrt(((planes - grey(planes)) ** 2).mean(axis=0)) < _NEUTRAL_SPREAD
+    density = -np.log(np.maximum(planes, 1) / 255)
+    mean = np.maximum(grey(density), np.float32(1e-6))
+    axis = np.where(neutral, np.float32(0), (density[1] - density[2]) / (np.float32(np.sqrt(3)) * mean))
+    window = max(1, round(_HSD_WINDOW * max(rgb.shape)))
     return np.asarray(~neutral & (ndimage.uniform_filter(axis, window) >= _HSD_CHROMA), dtype=np.bool_)
 
 
 def _bright_on_dark(rgb: UInt8) -> Mask:
     """Split brightness by Otsu, with a floor above the noise so that an empty field stays empty."""
-    value = ndimage.gaussian_filter(rgb.max(axis=2).astype(np.float32), 1.0)
+    value = ndimage.gaussian_filter(extremes(np.moveaxis(rgb, 2, 0))[0].astype(np.float32), 1.0)
     floor = float(np.median(value)) + _DARK_NOISE if np.ptp(value) < 4 * _DARK_NOISE else _DARK_NOISE
     return np.asarray(value > max(otsu(value.ravel()), floor), dtype=np.bool_)

@@ -24,7 +24,8 @@ from .stored_index import StoredIndex
 Method = Literal["ivf", "hnsw"]
 EFFORTS = tuple(2**power for power in range(13))
 """Values tried for the lists visited (ivf) or the nodes kept (hnsw), cheapest first."""
-TRAINING_ROWS_A_LIST = 64
+LEAST_ROWS_A_LIST, TRAINING_ROWS_A_LIST = 39, 64
+"""Fewer rows than the first make poor lists (the limit faiss warns at); more than the second teach it nothing."""
 
 
 class Lists:
@@ -71,7 +72,8 @@ class FaissBinary(ApproximateIndex):
     found; that effort is kept. Beyond about a million codes this is quicker than the exact `hamming`, which is used
     for spaces and masks of at most `exact_below` slides.
 
-    lists: inverted lists, 0 for four times the square root of the slides. links: of a node in the graph.
+    lists: inverted lists, 0 for four times the square root of the slides; never
+    more than one for 39 slides. links: of a node in the graph.
     """
 
     name: ClassVar[str] = "faiss-binary"
@@ -118,7 +120,7 @@ class FaissBinary(ApproximateIndex):
         index: Any = faiss.IndexBinaryHNSW(width, self.links)
         if self.method == "ivf":
             count = int(np.count_nonzero(wanted))
-            lists = min(self.lists or int(4 * math.sqrt(count)), count)
+            lists = min(self.lists or int(4 * math.sqrt(count)), max(1, count // LEAST_ROWS_A_LIST))
             index = faiss.IndexBinaryIVF(faiss.IndexBinaryFlat(width), width, lists)
             index.cp.seed = self.seed + 1
             drawn = np.random.default_rng(self.seed).permutation(np.flatnonzero(wanted))[: lists * TRAINING_ROWS_A_LIST]

@@ -22,12 +22,12 @@ class Evidence:
     gradients: Gradients
     features: Float32
     site: int
-    entries: Entries
+    entries: tuple[Entries, ...]
     table: Table
 
     def mean(self) -> Float64:
         """Return the centred mean gradient, float64 (M,), added up from the parts that `weigh` weighs."""
-        total = np.zeros(len(self.entries))
+        total = np.zeros(sum(len(entry.place) for entry in self.entries))
         for _, place, values in self._shares():
             total[place] += values.sum(axis=0)
         return total / len(self.features)
@@ -56,15 +56,16 @@ class Evidence:
             parts[rows] += (np.maximum(values * sign[place], 0.0) * credit[place]).sum(axis=1)
         return parts / len(own)
 
-    def _shares(self) -> Iterator[tuple[Int64, slice, Float64]]:
+    def _shares(self) -> Iterator[tuple[Int64, Int64, Float64]]:
         """Yield (row numbers, entries, centred gradients of those patches at those entries), a bounded block a time."""
-        for rows, traces in self.gradients.traces(self.features, self.site, self.entries.layers):
-            double = {name: Trace(trace.delta.double(), trace.inward.double()) for name, trace in traces.items()}
-            delta, inward = self.entries.lines(double)
-            for start in range(0, len(self.entries), _BLOCK):
-                place = slice(start, start + _BLOCK)
-                row, column = self.entries.row[place], self.entries.column[place]
-                values: Float64 = delta.index_select(0, row).mul_(inward.index_select(0, column)).T.numpy()
-                if self.table.centre is not None:
-                    values = values - self.table.centre[place]
-                yield rows, place, values
+        layers = [entry.layer for entry in self.entries]
+        for rows, traces in self.gradients.traces(self.features, self.site, layers):
+            for entry in self.entries:
+                trace = Trace(traces[entry.layer].delta.double(), traces[entry.layer].inward.double())
+                for start in range(0, len(entry.place), _BLOCK):
+                    part = slice(start, start + _BLOCK)
+                    place = entry.place[part]
+                    values: Float64 = entry.products(trace, part).numpy()
+                    if self.table.centre is not None:
+                        values = values - self.table.centre[place]
+                    yield rows, place, values

@@ -11,6 +11,8 @@ from torch.utils import deterministic
 
 from slideseek.errors import UsageError
 
+_FILL = "fill_uninitialized_memory"  # the module makes it a property at run time, which type checkers cannot see
+
 Device: TypeAlias = Literal["auto", "cpu", "cuda", "mps"]
 
 
@@ -32,14 +34,14 @@ def reproducible(threads: int) -> Iterator[None]:
     """
     before, strict = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
     warn_only = torch.is_deterministic_algorithms_warn_only_enabled()
-    fill = deterministic.fill_uninitialized_memory
+    fill = getattr(deterministic, _FILL)
     torch.set_num_threads(threads)
     torch.use_deterministic_algorithms(True, warn_only=True)
     # Filling fresh memory guards against reading it before it is written, which nothing here does, and costs time.
-    deterministic.fill_uninitialized_memory = False
+    setattr(deterministic, _FILL, False)
     try:
         yield
     finally:
-        deterministic.fill_uninitialized_memory = fill
+        setattr(deterministic, _FILL, fill)
         torch.use_deterministic_algorithms(strict, warn_only=warn_only)
         torch.set_num_threads(before)

@@ -20,7 +20,7 @@ from slideseek_plugins.encoders.checks import finite_features
 from slideseek_plugins.encoders.deep.checkpoint import Row, write_log
 from slideseek_plugins.encoders.deep.contribution import Evidence
 from slideseek_plugins.encoders.deep.device import Device, reproducible, resolve
-from slideseek_plugins.encoders.deep.extraction import Entries
+from slideseek_plugins.encoders.deep.extraction import entries_of
 from slideseek_plugins.encoders.deep.gradients import Gradients, Job, Part
 from slideseek_plugins.encoders.deep.inputs import Inputs
 from slideseek_plugins.encoders.deep.model import Model, read, write
@@ -173,7 +173,7 @@ class DeepFisher(ABC):
     def gradient(self, bag: Bag) -> Float64:
         """Return the mean gradient of Eq. 15 over all coded layers, before anything else: float64 (entries,)."""
         model = self._model()
-        job = Job(finite_features(bag, model.width), model.site_number(bag, self.name), Part(None, None))
+        job = Job(finite_features(bag, model.width), model.site_number(bag, self.name), Part())
         with reproducible(1):
             return next(self._ready().gradients.means([job])).astype(np.float64)
 
@@ -249,7 +249,7 @@ class DeepFisher(ABC):
         def measured(which: Sequence[int]) -> Iterator[tuple[str, Float32 | Float64]]:
             for i in which:
                 site = int(known.sites[i]) if self.settings_.sites else 0
-                yield labels[i], next(gradients.means([Job(bags[i].features, site, Part(None, None))]))
+                yield labels[i], next(gradients.means([Job(bags[i].features, site, Part())]))
 
         if not self._by_site:
             return {"": make_table(spread(measured(order)), self.settings_)}
@@ -299,7 +299,7 @@ class DeepFisher(ABC):
         gradients, table = self._prepared(model, torch.device("cpu")), self._table(model, bag)
         everything = np.arange(gradients.size, dtype=np.int64)
         chosen = everything if table.chosen is None else table.chosen
-        entries = Entries.at(gradients.layers, chosen, gradients.device)
+        entries = entries_of(gradients.layers, chosen)
         return Evidence(gradients, features, site, entries, table)
 
     def _job(self, model: Model, ready: Ready, bag: Bag) -> Job:

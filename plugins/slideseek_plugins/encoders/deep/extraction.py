@@ -15,8 +15,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from slideseek.types import Float64, Int64
+from slideseek.types import Float64, Int32, Int64
 from slideseek_plugins.encoders.deep.network import CVAE
+from slideseek_plugins.encoders.deep.products import add_products
 
 
 @dataclass(frozen=True)
@@ -37,54 +38,48 @@ class Trace:
 
 @dataclass(frozen=True)
 class Entries:
-    """Single parameters of several layers, in the order their gradients are wanted in.
+    """Single parameters of one layer: weights first, then biases.
 
-    layers: the layers that occur, in parameter order. Entry i is the product of line `row[i]` of all their deltas
-    under each other and line `column[i]` of all their inputs under each other; the last line of the inputs is all
-    ones, for biases.
+    row: int32 (m,), outputs. column: int32 (weights,), inputs. place: int64 (m,), where their gradients go in the
+    result.
     """
 
-    layers: tuple[str, ...]
-    row: Tensor
-    column: Tensor
+    layer: str
+    row: Int32
+    column: Int32
+    place: Int64
 
-    @classmethod
-    def at(cls, layers: dict[str, tuple[int, int]], chosen: Int64, device: torch.device) -> Entries:
-        """Make the entries at flat positions `chosen`, int64 (M,), among the parameters of `layers`."""
-        row, column = np.empty_like(chosen), np.empty_like(chosen)
-        found: list[str] = []
-        biases, start, rows, columns = [], 0, 0, 0
-        for name, (outputs, inputs) in layers.items():
-            stop = start + outputs * (inputs + 1)
-            place = np.flatnonzero((chosen >= start) & (chosen < stop))
-            if len(place):
-                offset = chosen[place] - start
-                weight = offset < outputs * inputs
-                row[place] = rows + np.where(weight, offset // inputs, offset - outputs * inputs)
-                column[place] = columns + offset % inputs
-                biases.append(place[~weight])
-                found.append(name)
-                rows, columns = rows + outputs, columns + inputs
-            start = stop
-        column[np.concatenate([np.empty(0, dtype=np.int64), *biases])] = columns
-        return cls(tuple(found), torch.from_numpy(row).to(device), torch.from_numpy(column).to(device))
+    def sums(self, trace: Trace) -> Float64:
+        """Return float64 (m,): the gradients of these parameters summed over the patches of `trace`."""
+        if trace.delta.device.type != "cpu":
+            found: Float64 = self.products(trace).sum(dim=0).cpu().numpy().astype(np.float64)
+            return found
+        out = np.zeros(len(self.place))
+        add_products(trace.delta.numpy(), trace.inward.numpy(), self.row, self.column, out)
+        return out
 
-    def __len__(self) -> int:
-        return len(self.row)
+    def products(self, trace: Trace, part: slice = slice(None)) -> Tensor:
+        """Return (n, m): the gradients of these parameters (or a `part` of them) for every patch."""
+        row, column = self.row[part], self.column[part]
+        delta = trace.delta.index_select(1, torch.from_numpy(row).to(trace.delta.device))
+        weights = trace.inward.index_select(1, torch.from_numpy(column).to(trace.delta.device))
+        delta[:, : len(column)] *= weights
+        return delta
 
-    def lines(self, traces: dict[str, Trace]) -> tuple[Tensor, Tensor]:
-        """Return deltas and inputs of n patches as (lines, n): the n values of a line are one contiguous read."""
-        inward = [traces[name].inward for name in self.layers]
-        ones = inward[0].new_ones((len(inward[0]), 1))
-        delta = torch.cat([traces[name].delta for name in self.layers], dim=1)
-        return delta.T.contiguous(), torch.cat([*inward, ones], dim=1).T.contiguous()
 
-    def sums(self, traces: dict[str, Trace]) -> Float64:
-        """Return float64 (M,): the gradients of these parameters summed over the patches of `traces`."""
-        delta, inward = self.lines(traces)
-        found = delta.index_select(0, self.row).mul_(inward.index_select(0, self.column)).sum(dim=1)
-        values: Float64 = found.cpu().numpy().astype(np.float64)
-        return values
+def entries_of(layers: dict[str, tuple[int, int]], chosen: Int64) -> tuple[Entries, ...]:
+    """Return the entries that the flat positions `chosen`, int64 (M,), name among the parameters of `layers`."""
+    found, start = [], 0
+    for name, (outputs, inputs) in layers.items():
+        middle, stop = start + outputs * inputs, start + outputs * (inputs + 1)
+        weights = np.flatnonzero((chosen >= start) & (chosen < middle))
+        biases = np.flatnonzero((chosen >= middle) & (chosen < stop))
+        if len(weights) or len(biases):
+            row = np.concatenate([(chosen[weights] - start) // inputs, chosen[biases] - middle]).astype(np.int32)
+            column = ((chosen[weights] - start) % inputs).astype(np.int32)
+            found.append(Entries(name, row, column, np.concatenate([weights, biases])))
+        start = stop
+    return tuple(found)
 
 
 def backpropagate(

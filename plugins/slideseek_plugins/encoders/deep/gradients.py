@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from slideseek.types import Float32, Float64, Int64
-from slideseek_plugins.encoders.deep.extraction import Entries, Trace, backpropagate, full_sums
+from slideseek_plugins.encoders.deep.extraction import Entries, Trace, backpropagate, entries_of, full_sums
 from slideseek_plugins.encoders.deep.inputs import Inputs
 from slideseek_plugins.encoders.deep.network import CVAE
 from slideseek_plugins.encoders.order import CHUNK, canonical_chunks
@@ -26,8 +26,8 @@ alike, so that a patch gets the same bits alone and in company."""
 class Part:
     """Which entries of the gradient are wanted: flat positions, None for all; `entries` when they are few."""
 
-    chosen: Int64 | None
-    entries: Entries | None
+    chosen: Int64 | None = None
+    entries: tuple[Entries, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -68,8 +68,9 @@ class Gradients:
 
     def part(self, chosen: Int64 | None) -> Part:
         """Prepare flat positions, int64 (M,), for a `Job`; None is the whole gradient."""
-        few = chosen is not None and len(chosen) * _FEW < self.size
-        return Part(chosen, Entries.at(self.layers, chosen, self.device) if few and chosen is not None else None)
+        if chosen is None or len(chosen) * _FEW > self.size:
+            return Part(chosen)
+        return Part(chosen, entries_of(self.layers, chosen))
 
     def means(self, jobs: Sequence[Job]) -> Iterator[Float32 | Float64]:
         """Yield, slide by slide, the mean over patches: (size,) or (M,).
@@ -116,7 +117,7 @@ class Gradients:
     def _wanted(self, jobs: Sequence[Job]) -> list[str]:
         asked: set[str] = set()
         for job in jobs:
-            asked |= set(self.layers if job.part.entries is None else job.part.entries.layers)
+            asked |= {entry.layer for entry in job.part.entries} or set(self.layers)
         return [name for name in self.layers if name in asked]
 
     def _pass(self, parts: Sequence[tuple[int, int, Float32]], wanted: Sequence[str]) -> dict[str, Trace]:
@@ -134,8 +135,11 @@ class Gradients:
         return backpropagate(self.network, y, sites, wanted, weights)
 
     def _sums(self, traces: dict[str, Trace], part: Part) -> Float32 | Float64:
-        if part.entries is not None:
-            return part.entries.sums(traces)
+        if part.chosen is not None and part.entries:
+            values = np.empty(len(part.chosen))
+            for entry in part.entries:
+                values[entry.place] = entry.sums(traces[entry.layer])
+            return values
         out = torch.empty(self.size, dtype=self.dtype, device=self.device)
         full_sums(self.layers, {name: trace.aligned() for name, trace in traces.items()}, out)
         found: Float32 | Float64 = out.cpu().numpy()

@@ -4,12 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from slideseek_plugins.encoders.deep.extraction import Entries, backpropagate, full_sums
+from slideseek_plugins.encoders.deep.extraction import backpropagate, entries_of, full_sums
 from slideseek_plugins.encoders.deep.gradients import Gradients, Job
 from slideseek_plugins.encoders.deep.inputs import Inputs
 from slideseek_plugins.encoders.deep.network import CVAE, Shape
-
-CPU = torch.device("cpu")
 
 
 def make(sites=2, labels=3, activation="relu", hidden=(12, 9), width=10, dtype=torch.float64):
@@ -100,9 +98,14 @@ def test_entries_cover_weights_and_biases_of_every_layer():
     whole = torch.empty(size, dtype=torch.float64)
     full_sums(layers, traces, whole)
     order = np.random.default_rng(0).permutation(size)
-    found = Entries.at(layers, order, CPU)
-    assert found.layers == tuple(layers)
-    np.testing.assert_allclose(found.sums(traces), whole.numpy()[order], rtol=1e-10, atol=1e-12)
+    entries = entries_of(layers, order)
+    assert [entry.layer for entry in entries] == list(layers)
+    added, listed = np.empty(size), np.empty(size)
+    for entry in entries:
+        added[entry.place] = entry.sums(traces[entry.layer])
+        listed[entry.place] = entry.products(traces[entry.layer]).sum(dim=0).numpy()
+    for found in (added, listed):
+        np.testing.assert_allclose(found, whole.numpy()[order], rtol=1e-10, atol=1e-12)
 
 
 def test_a_long_slide_is_taken_in_chunks_with_bounded_memory(tmp_path):
@@ -111,7 +114,7 @@ def test_a_long_slide_is_taken_in_chunks_with_bounded_memory(tmp_path):
     network, peaks = make(hidden=(16,), width=64, dtype=torch.float32), []
     gradients = Gradients(network, Inputs.plain(64, 0.0), network.shape.layers())
     part = gradients.part(np.arange(0, gradients.size, 100))
-    assert part.entries is not None
+    assert part.entries
     for rows in (2_000, 40_000):
         path = tmp_path / f"{rows}.npy"
         np.lib.format.open_memmap(path, "w+", dtype=np.float32, shape=(rows, 64))[:] = np.random.default_rng(

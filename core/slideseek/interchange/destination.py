@@ -1,0 +1,75 @@
+"""Where an export goes, and what it did."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from slideseek.archive.archive import Archive
+from slideseek.archive.manifest import Problem
+from slideseek.archive.slide_table import SlideRow
+from slideseek.errors import SlideseekError, UsageError
+from slideseek.plugins import nearest
+
+
+@dataclass(frozen=True, slots=True)
+class Destination:
+    """A folder for exported files. force: files that are there already may be replaced."""
+
+    folder: Path
+    force: bool = False
+
+    def claim(self, names: Sequence[str]) -> list[Path]:
+        """Return where files of these names go, before any is written; one that is there already is an error."""
+        if self.folder.exists() and not self.folder.is_dir():
+            raise UsageError(f"{self.folder} is not a folder", "pass -o DIR")
+        paths = [self.folder / name for name in names]
+        there = [path for path in paths if path.exists()]
+        if there and not self.force:
+            more = f" (and {len(there) - 1} more)" if len(there) > 1 else ""
+            raise UsageError(f"{there[0]} is there already{more}", "pass --force to replace it, or another -o DIR")
+        return paths
+
+
+@dataclass(slots=True)
+class ExportSummary:
+    """What an export wrote: files, the slides in them, and slides asked for by name that could not be exported."""
+
+    files: list[str] = field(default_factory=list)
+    slides: list[str] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def wrote(self, path: Path, *slides: str) -> None:
+        """Count a file that is on disk."""
+        self.files.append(str(path))
+        self.slides.extend(slides)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The slides of an export: those asked for by id, or all."""
+
+    rows: Sequence[SlideRow]
+    named: bool
+
+    @classmethod
+    def of(cls, archive: Archive, ids: Sequence[str]) -> Choice:
+        """Look the ids up; one the archive does not have is an error that names the nearest."""
+        rows = {row.id: row for row in archive.catalog.slides}
+        for slide_id in ids:
+            if slide_id not in rows:
+                near = nearest(slide_id, rows)
+                hint = f"did you mean {near!r}?" if near else "'slideseek status' lists the slides"
+                raise UsageError(f"no slide {slide_id!r} in this archive", hint)
+        return cls([rows[i] for i in dict.fromkeys(ids)] or list(rows.values()), bool(ids))
+
+    def leave_out(self, missing: Sequence[str], what: str, fix: str, summary: ExportSummary) -> None:
+        """Tell of slides that have nothing to export: each is a problem when it was asked for by name, else a note."""
+        if missing and len(missing) == len(self.rows):
+            raise SlideseekError(f"no slide {'asked for ' if self.named else ''}has {what}", fix)
+        if self.named:
+            summary.problems.extend(Problem(slide_id, f"it has no {what}", fix) for slide_id in missing)
+        elif missing:
+            summary.notes.append(f"{len(missing)} slide(s) have no {what} and were left out: {fix}")
