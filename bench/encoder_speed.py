@@ -10,16 +10,22 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import torch
 
-from slideseek.types import Bag
+from slideseek.types import Bag, Int64
 from slideseek_plugins.encoders.deep.device import reproducible
+from slideseek_plugins.encoders.deep.encoder import DeepFisher
 from slideseek_plugins.encoders.deep.gradients import Gradients, Job
 from slideseek_plugins.encoders.deep.inputs import Inputs
 from slideseek_plugins.encoders.deep.loss import Weights, cvae_terms, penalised_gradients
+from slideseek_plugins.encoders.deep.model import Model
 from slideseek_plugins.encoders.deep.network import CVAE, Shape
+from slideseek_plugins.encoders.deep.selection import Table
+from slideseek_plugins.encoders.deep_bfv import DeepBinaryFisherVector
+from slideseek_plugins.encoders.deep_fv import DeepFisherVector
 
 
 def cpu_seconds(work: Callable[[], object], repeats: int) -> float:
@@ -62,6 +68,13 @@ def training_step(network: CVAE, batch: int, weights: Weights) -> Callable[[], N
     return step
 
 
+def untrained(encoder: DeepFisher, network: CVAE, chosen: Int64 | None) -> DeepFisher:
+    """Give `encoder` a network that was never trained: speed does not depend on the weights."""
+    inputs = Inputs.plain(network.shape.width, 0.0)
+    encoder.model_ = Model(network, inputs, ("a",), {"a" if chosen is not None else "": Table(chosen, None, None)})
+    return encoder
+
+
 def bags(count: int, patches: int, width: int) -> list[Bag]:
     """Return random bags."""
     rng = np.random.default_rng(0)
@@ -91,6 +104,15 @@ def main() -> None:
         loop = cpu_seconds(lambda: per_patch_loop(network, x, site), 2)
         full = cpu_seconds(lambda: next(gradients.means([whole])), given.repeats)
         short = cpu_seconds(lambda: next(gradients.means([some])), given.repeats)
+        codes = [
+            cpu_seconds(partial(untrained(encoder, network, which).encode, slide), given.repeats)
+            for encoder, which in (
+                (DeepFisherVector(device="cpu"), None),
+                (DeepFisherVector(device="cpu", keep=given.bits), chosen),
+                (DeepBinaryFisherVector(device="cpu"), None),
+                (DeepBinaryFisherVector(device="cpu", bits=given.bits), chosen),
+            )
+        ]
         apart = cpu_seconds(lambda: [next(gradients.means([job])) for job in small], 5)
         together = cpu_seconds(lambda: list(gradients.means(small)), 5)
         plain, sparse, binary, both = (
@@ -101,6 +123,10 @@ def main() -> None:
         ("per-patch autograd loop, whole gradient", loop, loop / full, "x the batched one"),
         ("batched, whole gradient", full, loop / full, "x faster than the loop"),
         (f"batched, {given.bits:,} entries", short, full / short, "x faster than the whole gradient"),
+        ("float code, all entries", codes[0], 1.0, ""),
+        (f"float code, {given.bits:,} entries", codes[1], codes[0] / codes[1], "x faster than all entries"),
+        ("binary code, all entries", codes[2], 1.0, ""),
+        (f"binary code, {given.bits:,} entries", codes[3], codes[2] / codes[3], "x faster than all entries"),
         ("32 slides of 8 patches, one by one", apart, apart / together, "x the shared pass"),
         ("32 slides of 8 patches, shared passes", together, apart / together, "x faster than one by one"),
         (f"training step of {given.batch} patches, FV", plain, 1.0, "x FV"),

@@ -1,6 +1,8 @@
 """The documentation is true: its configuration loads, its links lead somewhere, its commands exist."""
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -42,3 +44,8 @@ def test_only_known_commands_are_named():
     for page in PAGES:
         for name in re.findall(r"^ {4}slideseek ([a-z]+)", page.read_text(), re.MULTILINE):
             assert name in COMMANDS, (page, name)
+
+
+def test_the_page_of_components_is_what_the_components_say():
+    done = subprocess.run([sys.executable, str(ROOT / "tools" / "component_pages.py"), "--check"], check=False)
+    assert done.returncode == 0, "run: python tools/component_pages.py"

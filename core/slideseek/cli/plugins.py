@@ -51,21 +51,22 @@ def list_plugins(kind: str | None, as_json: bool) -> None:
 @json_option
 def show_plugin(name: str, kind: str | None, as_json: bool) -> None:
     """Show a component: what it does, where it comes from, and its options with types and defaults."""
+    from slideseek.options import describe_options
+
     registry = load_registry()
     entry = _find(registry, name, kind)
     loaded = registry.load(entry.kind, entry.name)
-    options = [
-        {"name": f.name, "type": _type_name(f.type), "default": _default(f)}
-        for f in dataclasses.fields(loaded)
-        if f.init
-    ]
+    options = describe_options(loaded)
     text = inspect.getdoc(loaded) or ""
     if as_json:
-        print_json({**dataclasses.asdict(entry), "description": text, "options": options})
+        print_json(
+            {**dataclasses.asdict(entry), "description": text, "options": [dataclasses.asdict(o) for o in options]}
+        )
         return
     click.echo(f"{entry.kind} {entry.name}, from {entry.owner} ({entry.target})\n\n{text}\n")
     if options:
-        print_table(("option", "type", "default"), [[o["name"], o["type"], str(o["default"])] for o in options])
+        rows = [[o.name, o.type, "(required)" if o.required else o.default or "(not set)"] for o in options]
+        print_table(("option", "value", "default"), rows)
     else:
         click.echo("It has no options.")
 
@@ -131,15 +132,3 @@ def _find(registry: Registry, name: str, kind: str | None) -> Registration:
     raise UsageError(
         f"no component named {name!r}", f"did you mean {near!r}?" if near else "see 'slideseek plugins list'"
     )
-
-
-def _type_name(annotation: Any) -> str:
-    return annotation if isinstance(annotation, str) else getattr(annotation, "__name__", str(annotation))
-
-
-def _default(spec: dataclasses.Field[Any]) -> Any:
-    if spec.default is not dataclasses.MISSING:
-        return spec.default if isinstance(spec.default, str | int | float | bool | None) else str(spec.default)
-    if spec.default_factory is not dataclasses.MISSING:
-        return str(spec.default_factory())
-    return "(required)"

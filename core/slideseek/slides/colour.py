@@ -16,12 +16,14 @@ from slideseek.types import Float32, UInt8
 
 def hsv(rgb: UInt8) -> tuple[Float32, Float32, Float32]:
     """Return hue in degrees [0, 360), saturation and value in [0, 1], each float32 (h, w), of uint8 (h, w, 3)."""
-    r, g, b = planes = np.moveaxis(rgb, 2, 0).astype(np.float32)
+    planes: Float32 = np.moveaxis(rgb, 2, 0).astype(np.float32)
+    r, g, b = planes
     value, low = extremes(planes)
     delta = value - low
     safe = np.where(delta == 0, np.float32(1), delta)
     hue = np.where(value == r, (g - b) / safe % 6, np.where(value == g, (b - r) / safe + 2, (r - g) / safe + 4))
-    return 60 * hue, delta / np.maximum(value, 1), value / 255
+    saturation = delta / np.maximum(value, 1)
+    return np.asarray(60 * hue, np.float32), np.asarray(saturation, np.float32), np.asarray(value / 255, np.float32)
 
 
 def smoothed(rgb: UInt8) -> Float32:
@@ -39,7 +41,7 @@ def extremes(planes: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
 def grey(planes: NDArray[Any]) -> Float32:
     """Return the mean of the channels, float32 (h, w)."""
     r, g, b = planes
-    return (r.astype(np.float32) + g + b) / np.float32(3)
+    return np.asarray((r.astype(np.float32) + g + b) / np.float32(3), dtype=np.float32)
 
 
 def roughness(planes: Float32, window: int = 7) -> Float32:
@@ -47,4 +49,5 @@ def roughness(planes: Float32, window: int = 7) -> Float32:
     # Centred first, or the difference of two large squares loses what float32 can tell.
     level = grey(planes) - np.float32(200)
     mean = ndimage.uniform_filter(level, window)
-    return np.sqrt(np.maximum(ndimage.uniform_filter(level**2, window) - mean**2, np.float32(0)))
+    variance = ndimage.uniform_filter(level**2, window) - mean**2
+    return np.asarray(np.sqrt(np.maximum(variance, 0)), dtype=np.float32)

@@ -10,8 +10,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import shutil
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -84,22 +84,39 @@ def checked(folder: Path, name: str, header: Mapping[str, Any]) -> Path:
     return path
 
 
-def write_array(path: Path, array: NDArray[Any]) -> None:
-    """Write and sync an array as .npy."""
+@dataclass(frozen=True)
+class MappedFile:
+    """A file that is mapped. identity: device and inode, since another file may have taken its path meanwhile."""
+
+    path: Path
+    identity: tuple[int, int]
+
+    @classmethod
+    def at(cls, path: Path) -> MappedFile:
+        """Identify the file that is now at `path`."""
+        return cls(path, _identity(path))
+
+    def linked(self, target: Path) -> bool:
+        """Give the file a second name, and say whether that was possible.
+
+        Array files are never written in place, so sharing one between two saved indexes is safe.
+        """
+        try:
+            if _identity(self.path) != self.identity:
+                return False
+            os.link(self.path, target)
+        except OSError:  # gone, or a file system without hard links
+            return False
+        return True
+
+
+def write_array(path: Path, array: NDArray[Any], source: MappedFile | None = None) -> None:
+    """Write and sync an array as .npy, or link the file it is mapped from."""
+    if source is not None and source.linked(path):
+        return
     with path.open("wb") as stream:
         np.lib.format.write_array(stream, array, allow_pickle=False)
         _sync(stream.fileno(), stream)
-
-
-def link_array(source: Path, target: Path) -> None:
-    """Give an unchanged array file a second name; copy it where the file system has no hard links.
-
-    Array files are never written in place, so sharing them between two saved indexes is safe.
-    """
-    try:
-        os.link(source, target)
-    except OSError:
-        shutil.copyfile(source, target)
 
 
 def map_array(path: Path, dtype: np.dtype[Any], shape: tuple[int, ...]) -> NDArray[Any]:
@@ -123,6 +140,11 @@ def sync(path: Path) -> None:
     """Make sure that a file written by a library is on disk."""
     with path.open("rb") as stream:
         os.fsync(stream.fileno())
+
+
+def _identity(path: Path) -> tuple[int, int]:
+    status = path.stat()
+    return status.st_dev, status.st_ino
 
 
 def _canonical(header: Mapping[str, Any]) -> bytes:

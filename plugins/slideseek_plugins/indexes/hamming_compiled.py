@@ -14,8 +14,9 @@ from slideseek.types import Int64, Mask
 
 from .hamming_kernels import FARTHEST, find_batch, find_one, find_sets
 from .hamming_lanes import LANES
+from .segments import Segment
 from .sets import DIRECTIONS, Direction
-from .store import Segment, SlideStore, runs
+from .store import SlideStore, runs
 from .stored_index import Near
 
 TILE_BYTES, TILE_ROWS = 1 << 16, 512

@@ -14,7 +14,7 @@ from scipy.sparse import csr_array
 from slideseek.types import Code, CodeSpec, Float64, Mask
 
 from .cosine import rounded_distances
-from .store import Segment
+from .segments import Segment
 from .stored_index import Near, StoredIndex
 
 BATCH = 64

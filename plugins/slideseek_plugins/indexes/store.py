@@ -9,9 +9,8 @@ logarithmic. A removed slide leaves a dead slot until the store is compacted.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -23,35 +22,11 @@ from slideseek.errors import SlideseekError
 from slideseek.types import Int64, Mask
 
 from . import folder as files
+from .segments import Segment
 
 IDS, SLIDES = "ids.bin", "slides.npy"
 DEAD_SHARE = 0.25
 """Share of dead slots beyond which a removal compacts at once."""
-
-
-@dataclass(frozen=True, eq=False)
-class Segment:
-    """A run of slots. starts: int64 (n + 1,), slot i holds rows starts[i]:starts[i + 1] of every field.
-
-    paths: the file of each field when the segment is mapped, else empty.
-    """
-
-    starts: Int64
-    fields: Mapping[str, NDArray[Any]]
-    paths: Mapping[str, Path]
-
-    def __len__(self) -> int:
-        return len(self.starts) - 1
-
-    @cached_property
-    def single(self) -> bool:
-        """Whether every slide has exactly one row (none has zero)."""
-        return int(self.starts[-1]) == len(self)
-
-    @cached_property
-    def nbytes(self) -> int:
-        """Bytes of the fields."""
-        return sum(array.nbytes for array in self.fields.values())
 
 
 class SlideStore:
@@ -108,9 +83,9 @@ class SlideStore:
         self.alive = np.concatenate([self.alive, np.ones(len(slide_ids), np.bool_)])
         self._live_ids = None
         self.version += 1
-        self.segments.append(_segment(counts, fields))
-        while len(self.segments) > 1 and self.segments[-2].nbytes < 2 * self.segments[-1].nbytes:
-            self.segments[-2:] = [_merged(self.segments[-2:])]
+        self.segments.append(Segment.of(counts, fields))
+        while len(self.segments) > 1 and self.segments[-2].nbytes <= 2 * self.segments[-1].nbytes:
+            self.segments[-2:] = [Segment.merged(self.segments[-2:])]
 
     def remove(self, slide_ids: Sequence[str]) -> None:
         """Remove slides, all or none."""
@@ -131,7 +106,7 @@ class SlideStore:
         """Drop dead slots and number the rest anew; segments without a dead slot stay as they are."""
         if not self._dead:
             return
-        kept = [_kept(segment, self.alive[base : base + len(segment)]) for base, segment in self.based_segments()]
+        kept = [segment.kept(self.alive[base : base + len(segment)]) for base, segment in self.based_segments()]
         self.segments = [segment for segment in kept if len(segment)]
         self.slot_ids = list(self.ids)
         self.slot_spaces = self.slot_spaces[self.alive]
@@ -192,10 +167,7 @@ class SlideStore:
             described = {}
             for name, array in segment.fields.items():
                 target = f"{name}-{number}.npy"
-                if name in segment.paths:
-                    files.link_array(segment.paths[name], folder / target)
-                else:
-                    files.write_array(folder / target, array)
+                files.write_array(folder / target, array, segment.sources.get(name))
                 described[name] = {"file": target, "dtype": array.dtype.str, "shape": list(array.shape)}
             listed.append({"slides": len(segment), "fields": described})
         content = {"columns": self.columns, "slides": len(blobs), "spaces": self.spaces, "segments": listed}
@@ -211,12 +183,12 @@ class SlideStore:
         for listed in header["segments"]:
             counts = slides[base : base + listed["slides"], 1]
             base += len(counts)
-            paths = {name: folder / field["file"] for name, field in listed["fields"].items()}
-            arrays = {
-                name: files.map_array(paths[name], np.dtype(field["dtype"]), tuple(field["shape"]))
-                for name, field in listed["fields"].items()
-            }
-            segments.append(_segment(counts, arrays, paths))
+            arrays, sources = {}, {}
+            for name, field in listed["fields"].items():
+                path = folder / field["file"]
+                arrays[name] = files.map_array(path, np.dtype(field["dtype"]), tuple(field["shape"]))
+                sources[name] = files.MappedFile.at(path)
+            segments.append(Segment.of(counts, arrays, sources))
         self.columns = header["columns"]
         self.spaces = header["spaces"]
         self.slot_ids = [blob[start:end].decode() for start, end in pairwise(ends)]
@@ -239,7 +211,7 @@ class SlideStore:
         if there:
             raise SlideseekError(f"already in the index: {_some(sorted(there))}", "remove it before adding it again")
         if len(fresh) != len(slide_ids):
-            twice = sorted({slide_id for slide_id in slide_ids if slide_ids.count(slide_id) > 1})
+            twice = sorted(slide_id for slide_id, count in Counter(slide_ids).items() if count > 1)
             raise SlideseekError(f"given twice: {_some(twice)}", "add each slide once")
 
 
@@ -282,30 +254,6 @@ def _cut(slides: Int64, segment: Segment, nbytes: int) -> list[Int64]:
     row_bytes = segment.nbytes / max(1, int(segment.starts[-1]))
     ends = np.cumsum(segment.starts[slides + 1] - segment.starts[slides]) * row_bytes
     return [block for block in np.split(slides, np.flatnonzero(np.diff(ends // nbytes)) + 1) if len(block)]
-
-
-def _segment(
-    counts: Sequence[int] | Int64, fields: Mapping[str, NDArray[Any]], paths: Mapping[str, Path] | None = None
-) -> Segment:
-    starts = np.zeros(len(counts) + 1, np.int64)
-    np.cumsum(counts, out=starts[1:])
-    frozen = {name: array.view() for name, array in fields.items()}
-    for array in (starts, *frozen.values()):
-        array.flags.writeable = False  # also makes mapped and in-memory arrays one type to the compiled kernels
-    return Segment(starts, frozen, paths or {})
-
-
-def _merged(parts: Sequence[Segment]) -> Segment:
-    counts = np.concatenate([np.diff(part.starts) for part in parts])
-    return _segment(counts, {name: np.concatenate([part.fields[name] for part in parts]) for name in parts[0].fields})
-
-
-def _kept(segment: Segment, alive: Mask) -> Segment:
-    if alive.all():
-        return segment
-    counts = np.diff(segment.starts)
-    rows = np.repeat(alive, counts)
-    return _segment(counts[alive], {name: array[rows] for name, array in segment.fields.items()})
 
 
 def _some(slide_ids: Sequence[str]) -> str:

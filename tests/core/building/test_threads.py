@@ -17,7 +17,7 @@ encoder    = { use = "yottixel" }
 index      = { use = "hamming" }
 
 [[engine]]
-name       = "fisher"
+name       = "mean"
 selector   = { use = "mosaic", size = 64, mpp = 1.0, percent = 30, clusters = 4, min_tissue = 0.5 }
 featurizer = { use = "efficientnet-lite0", side = 96 }
 encoder    = { use = "mean" }

@@ -139,7 +139,7 @@ def test_plugins_list_and_show(slideseek):
     listed = slideseek("plugins", "list", "--json").json
     assert {"yottixel", "mean"} <= {c["name"] for c in listed["components"] if c["kind"] == "encoder"}
     shown = slideseek("plugins", "show", "mosaic", "--json").json
-    assert {o["name"]: o["default"] for o in shown["options"]}["percent"] == 15.0
+    assert {o["name"]: o["default"] for o in shown["options"]}["percent"] == "15.0"
     assert "did you mean 'mosaic'" in slideseek("plugins", "show", "mosiac").err
 
 

@@ -36,7 +36,9 @@ def write_tiff(tmp_path: Path) -> WriteTiff:
         height, width = pixels.shape[:2]
         description = None
         if aperio is not None:
-            head = f"Aperio Image Library v11.2.1\r\n{width}x{height} [0,0 {width}x{height}] ({tile}x{tile}) JPEG/RGB Q=90"
+            head = (
+                f"Aperio Image Library v11.2.1\r\n{width}x{height} [0,0 {width}x{height}] ({tile}x{tile}) JPEG/RGB Q=90"
+            )
             description = f"{head}|{aperio}" if aperio else head
         path = tmp_path / name
         with tifffile.TiffWriter(path) as tiff:
@@ -51,7 +53,7 @@ def write_tiff(tmp_path: Path) -> WriteTiff:
                     tile=(tile, tile),
                     photometric="rgb",
                     compression=compression,
-                    description=description if level == 0 or description is None else description,
+                    description=description,
                     metadata=None,
                     subfiletype=0 if level == 0 else 1,
                     resolution=resolution,

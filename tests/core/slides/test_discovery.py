@@ -35,7 +35,7 @@ def test_folders_are_walked_in_sorted_order(tmp_path: Path) -> None:
 
 
 def test_every_known_ending_is_found(tmp_path: Path) -> None:
-    endings = "svs tif tiff ndpi scn mrxs svslide bif czi png jpg jpeg".split()
+    endings = ["svs", "tif", "tiff", "ndpi", "scn", "mrxs", "svslide", "bif", "czi", "png", "jpg", "jpeg"]
     touch(*(tmp_path / f"slide-{ending}.{ending}" for ending in endings))
     assert len(find_slides([tmp_path])) == len(endings)
 

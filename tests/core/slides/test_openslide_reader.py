@@ -117,9 +117,12 @@ def test_attributes_of_an_aperio_slide(write_tiff: Callable[..., Path]) -> None:
         assert slide.resolution.source == "openslide.mpp-x"
 
 
-@pytest.mark.parametrize(("text", "colour"), [
-    ("", (255, 255, 255)), ("FFFFFF", (255, 255, 255)), ("10fa02", (16, 250, 2)), ("12", (255, 255, 255)), ("zz", (255,) * 3),
-])  # fmt: skip
+WHITE = (255, 255, 255)
+
+
+@pytest.mark.parametrize(
+    ("text", "colour"), [("", WHITE), ("FFFFFF", WHITE), ("10fa02", (16, 250, 2)), ("12", WHITE), ("zz", WHITE)]
+)
 def test_background_colour(text: str, colour: tuple[int, int, int]) -> None:
     assert openslide_reader._colour(text) == colour
 
@@ -176,7 +179,9 @@ def test_levels_of_a_real_slide_lie_where_level_0_lies(corner: tuple[int, int], 
         coarse = slide.read(corner, 200, 4.1).mean(axis=2).ravel()
         slide.levels = slide.levels[:1]
         alike = {
-            (dx, dy): np.corrcoef(coarse, slide.read((corner[0] + dx, corner[1] + dy), 200, 4.1).mean(axis=2).ravel())[0, 1]
+            (dx, dy): np.corrcoef(coarse, slide.read((corner[0] + dx, corner[1] + dy), 200, 4.1).mean(axis=2).ravel())[
+                0, 1
+            ]
             for dx in (-2, -1, 0, 1, 2)
             for dy in (-2, -1, 0, 1, 2)
         }

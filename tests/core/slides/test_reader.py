@@ -92,7 +92,9 @@ def test_disk_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("aperio", [None, "MPP = 0.5"])
 @pytest.mark.parametrize("share", [0.002, 0.1, 0.5, 0.9])
-def test_truncated_tiff(share: float, aperio: str | None, write_tiff: Callable[..., Path], capfd: pytest.CaptureFixture[str]) -> None:  # fmt: skip
+def test_truncated_tiff(
+    share: float, aperio: str | None, write_tiff: Callable[..., Path], capfd: pytest.CaptureFixture[str]
+) -> None:
     noise = np.random.default_rng(0).integers(0, 256, (256, 256, 3), dtype=np.uint8)
     path = write_tiff(image=noise, aperio=aperio, resolution=(2e4, 2e4), unit="CENTIMETER")
     content = path.read_bytes()

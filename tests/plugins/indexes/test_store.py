@@ -197,6 +197,17 @@ def test_adding_to_a_loaded_index_leaves_its_files_alone_and_links_them_on_save(
     assert other.ids == ("a", "é ✓", "c", "d")
 
 
+def test_a_file_that_took_the_place_of_a_mapped_one_is_not_mistaken_for_it(saved: Path, tmp_path: Path) -> None:
+    index = Hamming()
+    index.load(saved)
+    (saved / "words-0.npy").unlink()
+    np.save(saved / "words-0.npy", np.full((4, 1), 77, np.uint64))
+    again = tmp_path / "again"
+    again.mkdir()
+    index.save(again)
+    assert np.load(again / "words-0.npy").ravel().tolist() == [1, 2, 3, 4]
+
+
 def test_a_saved_index_holds_no_trace_of_a_removed_slide(saved: Path, tmp_path: Path) -> None:
     index = Hamming()
     index.load(saved)

@@ -1,0 +1,63 @@
+"""The options of a component as people read them: name, allowed values, default."""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+from pathlib import Path
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Option:
+    """One option. `default` is its TOML-like spelling, "" when none is set, and `required` says there is none."""
+
+    name: str
+    type: str
+    default: str
+    required: bool
+
+
+def describe_options(component: type[Any]) -> list[Option]:
+    """Return the options of a component class, in the order of its fields."""
+    hints = get_type_hints(component)
+    return [
+        Option(spec.name, _type(hints[spec.name]), _default(spec), _is_required(spec))
+        for spec in dataclasses.fields(component)
+        if spec.init
+    ]
+
+
+def _is_required(spec: dataclasses.Field[Any]) -> bool:
+    return spec.default is dataclasses.MISSING and spec.default_factory is dataclasses.MISSING
+
+
+def _default(spec: dataclasses.Field[Any]) -> str:
+    if _is_required(spec):
+        return ""
+    value = spec.default if spec.default_factory is dataclasses.MISSING else spec.default_factory()
+    return _spell(value)
+
+
+def _spell(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str | Path):
+        return f'"{value}"'
+    if isinstance(value, tuple | list):
+        return f"[{', '.join(map(_spell, value))}]"
+    return str(value)
+
+
+def _type(hint: Any) -> str:
+    origin, inner = get_origin(hint), get_args(hint)
+    if origin is Literal:
+        return " or ".join(map(_spell, inner))
+    if origin in (Union, types.UnionType):
+        return " or ".join(_type(part) for part in inner if part is not type(None))
+    if origin in (tuple, list):
+        return f"array of {_type(inner[0])}" if inner else "array"
+    names = {int: "integer", float: "number", bool: "true or false", str: "text", Path: "path"}
+    return names.get(hint, getattr(hint, "__name__", str(hint)))

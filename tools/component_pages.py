@@ -1,0 +1,50 @@
+"""Write docs/reference/components.md from the registered components: `python tools/component_pages.py [--check]`."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from pathlib import Path
+
+from slideseek.options import describe_options
+from slideseek.plugins import KINDS, PLURALS, load_registry
+
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "reference" / "components.md"
+HEAD = """# Components
+
+What comes with slideseek, and every option with its type and default. This page is written by
+`python tools/component_pages.py` from the components themselves.
+"""
+
+
+def render() -> str:
+    """Return the page."""
+    registry = load_registry(disabled=())
+    parts = [HEAD]
+    for kind in KINDS:
+        parts.append(f"\n## {PLURALS[kind].capitalize()}\n")
+        for entry in registry.registrations(kind):
+            if entry.distribution != "slideseek":
+                continue
+            loaded = registry.load(kind, entry.name)
+            parts.append(f"\n### `{entry.name}`\n\n{inspect.getdoc(loaded)}\n")
+            rows = [
+                f"| `{o.name}` | {o.type} | {'required' if o.required else f'`{o.default}`' if o.default else 'not set'} |"
+                for o in describe_options(loaded)
+            ]
+            if rows:
+                parts.append("\n| option | type | default |\n|---|---|---|\n" + "\n".join(rows) + "\n")
+    return "".join(parts)
+
+
+def main() -> int:
+    """Write the page, or with --check say whether it is up to date."""
+    page = render()
+    if "--check" in sys.argv[1:]:
+        return 0 if PAGE.read_text(encoding="utf-8") == page else 1
+    PAGE.write_text(page, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
