@@ -28,10 +28,10 @@ def render() -> str:
                 continue
             loaded = registry.load(kind, entry.name)
             parts.append(f"\n### `{entry.name}`\n\n{inspect.getdoc(loaded)}\n")
-            rows = [
-                f"| `{o.name}` | {o.type} | {'required' if o.required else f'`{o.default}`' if o.default else 'not set'} |"
-                for o in describe_options(loaded)
-            ]
+            rows = []
+            for option in describe_options(loaded):
+                default = f"`{option.default}`" if option.default else "required" if option.required else "not set"
+                rows.append(f"| `{option.name}` | {option.type} | {default} |")
             if rows:
                 parts.append("\n| option | type | default |\n|---|---|---|\n" + "\n".join(rows) + "\n")
     return "".join(parts)
