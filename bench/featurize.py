@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import tempfile
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -45,6 +46,8 @@ class Quiet:
 
     def slide(self, report: SlideReport) -> None:
         self.resident.append(resident_megabytes())
+
+    def epoch(self, engine: str, metrics: Mapping[str, float]) -> None: ...
 
     def note(self, text: str) -> None: ...
 

@@ -7,12 +7,12 @@ component honours its protocol.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Protocol, runtime_checkable
+from typing import Protocol, TypeAlias, runtime_checkable
 
-from slideseek.types import Bag, Code, CodeSpec, Float32, Hit, Mask, Patches, UInt8
+from slideseek.types import Bag, Code, CodeSpec, Float32, Float64, Hit, Mask, Patches, UInt8
 
 
 @runtime_checkable
@@ -124,6 +124,53 @@ class Trainable(Encoder, Protocol):
         ...
 
 
+Progress: TypeAlias = Callable[[Mapping[str, float]], None]
+"""Called once an epoch with `epoch`, `epochs` and the epoch's losses."""
+
+
+@runtime_checkable
+class Checkpointed(Trainable, Protocol):
+    """A trainable encoder whose training survives being killed."""
+
+    def fit_in(
+        self,
+        folder: Path,
+        bags: Sequence[Bag],
+        labels: Sequence[str],
+        groups: Sequence[str],
+        progress: Progress | None = None,
+    ) -> None:
+        """Learn as `fit` does, keeping a checkpoint in the existing `folder` after every epoch.
+
+        A checkpoint of the same options and the same training slides that is already there is continued, with
+        the same result to the last bit as if training had never stopped; one of others is an error. The
+        training log stays in `folder`.
+        """
+        ...
+
+
+@runtime_checkable
+class Attributable(Encoder, Protocol):
+    """An encoder that can say which patches make a slide similar to another."""
+
+    def contributions(self, bag: Bag, code: Code) -> Float64:
+        """Split the similarity of `bag` to `code` over the patches of `bag`: float64 (n,), in patch order.
+
+        The parts add up to the similarity of `encode(bag)` and `code`: their cosine for floats, the share of equal
+        bits for bits. A part is negative where a patch makes the slides less alike.
+        """
+        ...
+
+
+@runtime_checkable
+class BatchEncoder(Encoder, Protocol):
+    """An encoder that codes many small bags faster together than one by one."""
+
+    def encode_many(self, bags: Sequence[Bag]) -> list[Code]:
+        """Return exactly `[encode(bag) for bag in bags]`."""
+        ...
+
+
 @runtime_checkable
 class Index(Protocol):
     """Find the nearest codes. An index never sees metadata: filters arrive as a mask over `ids`."""
@@ -164,6 +211,15 @@ class Index(Protocol):
 
     def load(self, folder: Path) -> None:
         """Restore what `save` wrote; may map files instead of reading them."""
+        ...
+
+
+@runtime_checkable
+class BatchIndex(Index, Protocol):
+    """An index that answers many queries at once, faster than one by one and with the same hits."""
+
+    def search_many(self, codes: Sequence[Code], k: int, among: Mask | None = None) -> list[list[Hit]]:
+        """Return `search(code, k, among)` of every code, in order."""
         ...
 
 

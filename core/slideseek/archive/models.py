@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 from slideseek.archive.catalog import ModelRow
-from slideseek.archive.files import replacing_folder, sha256_file
+from slideseek.archive.files import replacing, replacing_folder, sha256_file
 from slideseek.errors import DamagedError
 from slideseek.interfaces import Trainable
 
@@ -21,6 +22,15 @@ def save_model(root: Path, encoder: Trainable, settings: str, key: str, slides: 
             if file.is_file()
         }
     return ModelRow(settings, key, folder, files, slides, seconds)
+
+
+def keep_training_logs(training: Path, model: Path) -> None:
+    """Copy the logs of a finished training beside its model, and drop the checkpoints."""
+    for log in sorted(training.iterdir()):
+        if log.suffix in (".csv", ".json") and not (model / log.name).exists():
+            with replacing(model / log.name) as temporary:
+                shutil.copyfile(log, temporary)
+    shutil.rmtree(training)
 
 
 def load_model(root: Path, encoder: Trainable, row: ModelRow) -> None:

@@ -11,11 +11,12 @@ import platform
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from slideseek import __version__
 from slideseek.archive.archive import Archive
 from slideseek.archive.bags import ArchiveBags
-from slideseek.archive.models import load_model, save_model
+from slideseek.archive.models import keep_training_logs, load_model, save_model
 from slideseek.archive.payloads import pack_code
 from slideseek.archive.slide_table import SlideRow
 from slideseek.building.attempts import Attempts
@@ -27,6 +28,7 @@ from slideseek.building.reporting import BuildSummary, Reporter, SlideReport
 from slideseek.building.run_report import write_run_report
 from slideseek.engine import Engine, pack_resolved, signature
 from slideseek.errors import SlideseekError
+from slideseek.interfaces import Checkpointed
 from slideseek.keys import digest
 
 
@@ -126,13 +128,22 @@ class Builder:
             records = [slide.record for slide, _ in ready]
             groups = [record.patient or record.id for record in records]
             labels = [record.label for record in records]
-            encoder.fit(ArchiveBags(self.archive, [(s.record, key) for s, key in ready]), labels, groups)
+            bags = ArchiveBags(self.archive, [(s.record, key) for s, key in ready])
             learnt_from = [[key, s.record.site, s.record.label, group] for (s, key), group in zip(ready, groups)]
             key = digest([engine.encoder_settings, learnt_from])
+            # Named by what is learnt from, so that a killed training is found again and no other one is.
+            training = self.archive.root / "training" / key[:24]
+            if isinstance(encoder, Checkpointed):
+                training.mkdir(parents=True, exist_ok=True)
+                encoder.fit_in(training, bags, labels, groups, partial(self.reporter.epoch, engine.name))
+            else:
+                encoder.fit(bags, labels, groups)
             seconds = time.perf_counter() - started
             row = save_model(self.archive.root, encoder, engine.encoder_settings, key, len(ready), seconds)
             with self.catalog.transaction():
                 self.catalog.put_model(row)
+            if training.exists():
+                keep_training_logs(training, self.archive.root / row.folder)
 
     def _encode(self, engine: Engine) -> None:
         ready = self.ledger.ready(engine)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -35,6 +35,9 @@ class Reporter(Protocol):
 
     def slide(self, report: SlideReport) -> None:
         """A slide is finished in this phase, and committed."""
+
+    def epoch(self, engine: str, metrics: Mapping[str, float]) -> None:
+        """An epoch of an encoder's training is over: `epoch`, `epochs` and its losses."""
 
     def note(self, text: str) -> None:
         """Something worth saying aloud."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from types import TracebackType
 from typing import Protocol
 
@@ -29,6 +30,11 @@ def make_reporter() -> ClosingReporter:
     return BarReporter() if sys.stderr.isatty() else LineReporter()
 
 
+def shown_losses(metrics: Mapping[str, float]) -> str:
+    """Return an epoch's losses in a few words."""
+    return "  ".join(f"{name} {value:.4g}" for name, value in metrics.items() if name not in ("epoch", "epochs"))
+
+
 class BarReporter:
     """Show a bar with the slide at work, ok/skipped/failed counts and the time left."""
 
@@ -46,6 +52,7 @@ class BarReporter:
         )
         self._task = TaskID(0)
         self._counts = {"ok": 0, "skipped": 0, "failed": 0}
+        self._fits: dict[str, TaskID] = {}
 
     def phase(self, name: str, total: int, brief: bool = False) -> None:
         self._counts = {"ok": 0, "skipped": 0, "failed": 0}
@@ -61,6 +68,12 @@ class BarReporter:
             self._print(f"failed  {report.slide_id}: {report.cause}" + (f" -> {report.fix}" if report.fix else ""))
         for note in report.notes:
             self._print(f"note    {report.slide_id}: {note}")
+
+    def epoch(self, engine: str, metrics: Mapping[str, float]) -> None:
+        if engine not in self._fits:
+            total = metrics.get("epochs")
+            self._fits[engine] = self._progress.add_task(f"fit {engine}", total=total, counts="", slide="")
+        self._progress.update(self._fits[engine], completed=metrics.get("epoch", 0), counts=shown_losses(metrics))
 
     def note(self, text: str) -> None:
         self._print(f"note    {text}")
@@ -107,6 +120,9 @@ class LineReporter:
             say(f"done    {where}")
         for note in report.notes:
             say(f"note    {report.slide_id}: {note}")
+
+    def epoch(self, engine: str, metrics: Mapping[str, float]) -> None:
+        say(f"fit     {engine} epoch {metrics.get('epoch', 0):g}/{metrics.get('epochs', 0):g}  {shown_losses(metrics)}")
 
     def note(self, text: str) -> None:
         click.echo(f"note    {text}", err=True)

@@ -8,18 +8,11 @@ from slideseek.archive.archive import Archive
 from slideseek.archive.files import replacing
 from slideseek.interchange.destination import Choice, Destination, ExportSummary
 from slideseek.status import archive_status
+from slideseek.types import SlideRecord
 
 NAME = "slides.csv"
-COLUMNS = {
-    "slide_id": "id",
-    "path": "path",
-    "case_id": "patient",
-    "primary_site": "site",
-    "diagnosis": "label",
-    "center": "center",
-    "mpp": "mpp",
-}
-"""Headings a manifest is known by, so that the table can be one, and what each holds."""
+HEADINGS = ("slide_id", "path", "case_id", "primary_site", "diagnosis", "center", "mpp", "contours")
+"""Headings a manifest is known by, so that the table can be one."""
 
 
 def export_table(archive: Archive, engine: str | None, choice: Choice, destination: Destination) -> ExportSummary:
@@ -27,19 +20,25 @@ def export_table(archive: Archive, engine: str | None, choice: Choice, destinati
     summary = ExportSummary()
     status = archive_status(archive)
     engines = [found["name"] for found in status["engines"] if engine in (None, found["name"])]
-    wanted = {row.id for row in choice.rows}
-    slides = [slide for slide in status["slides"] if slide["id"] in wanted]
-    free = sorted({name for slide in slides for name in slide["fields"]})
+    states = {slide["id"]: slide for slide in status["slides"]}
+    records = [row.record for row in choice.rows]
+    free = sorted({name for record in records for name in record.fields})
     (path,) = destination.claim([NAME])
     with replacing(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as stream:
         writer = csv.writer(stream, lineterminator="\n")
-        writer.writerow([*COLUMNS, *free, *(f"state of {name}" for name in engines), "cause", "fix"])
-        for slide in slides:
-            known = ["" if slide[name] is None else slide[name] for name in COLUMNS.values()]
-            states = [slide["engines"][name]["state"] for name in engines]
-            failure = slide["failure"] or {"cause": "", "fix": ""}
-            writer.writerow(
-                [*known, *(slide["fields"].get(name, "") for name in free), *states, failure["cause"], failure["fix"]]
-            )
-    summary.wrote(path, *(slide["id"] for slide in slides))
+        writer.writerow([*HEADINGS, *free, *(f"state of {name}" for name in engines), "cause", "fix"])
+        for record in records:
+            state = states[record.id]
+            failure = state["failure"] or {"cause": "", "fix": ""}
+            stands = [*(state["engines"][name]["state"] for name in engines), failure["cause"], failure["fix"]]
+            writer.writerow([*_known(archive, record), *(record.fields.get(name, "") for name in free), *stands])
+    summary.wrote(path, *(record.id for record in records))
     return summary
+
+
+def _known(archive: Archive, record: SlideRecord) -> list[str]:
+    """Return what is under `HEADINGS`; paths are whole, because a manifest's are taken from its own folder."""
+    contours = str(archive.root / record.contours) if record.contours else ""
+    path = str(archive.slide_path(record))
+    mpp = "" if record.mpp is None else repr(record.mpp)
+    return [record.id, path, record.patient, record.site, record.label, record.center, mpp, contours]

@@ -91,8 +91,6 @@ def _one_a_slide(folder: Path) -> tuple[list[Path], tuple[str, ...]]:
     doubled = [path for path in files if chosen.setdefault(path.stem, path) is not path]
     notes = []
     if doubled:
-        kept = chosen[doubled[0].stem]
-        notes.append(
-            f"{len(doubled)} file(s) are of slides that have another file ({kept.name}, not {doubled[0].name})"
-        )
+        names = f"{chosen[doubled[0].stem].name} is used, not {doubled[0].name}"
+        notes.append(f"{len(doubled)} file(s) are of slides that have another file too: {names}")
     return sorted(chosen.values(), key=lambda path: path.stem), tuple(notes)

@@ -26,7 +26,7 @@ def read_hdf5(path: Path) -> FeatureFile:
 
     Links, storage outside the file, virtual datasets and shapes the file cannot hold are refused before they are read.
     """
-    with h5py.File(path, "r") as file:
+    with h5py.File(path, "r", locking="best-effort") as file:  # a read-only share may know no locks
         features = sound_dataset(file, "features")
         check_features(features.shape, features.dtype)
         rows = unbatched(features.shape)[0]

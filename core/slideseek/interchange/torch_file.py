@@ -62,4 +62,7 @@ def _refusal(path: Path, error: Exception) -> str:
         names = []
     if names:
         return f"it asks to run {', '.join(names[:3])}; a feature file is one tensor and needs no code"
-    return f"PyTorch cannot read it ({' '.join(str(error).split())[:160] or type(error).__name__})"
+    text = " ".join(str(error).split())
+    if "weights_only" in text:  # PyTorch's words for it go on to advise running what is in the file
+        return "its structure is not that of a tensor"
+    return f"PyTorch cannot read it ({text[:160] or type(error).__name__})"

@@ -6,9 +6,8 @@ import hashlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from slideseek.errors import SlideError
 from slideseek.slides.discovery import slide_files
-from slideseek.slides.refusals import first_bytes, one_line
+from slideseek.slides.refusals import cannot_read, first_bytes
 
 WHOLE_BYTES = 64 * 2**20
 """Content up to this size is hashed whole; reading a larger slide whole could take longer than indexing it."""
@@ -39,7 +38,7 @@ def fingerprint(path: Path) -> str:
             for block in _blocks(part, size, sampled):
                 digest.update(block)
     except OSError as error:
-        raise SlideError(f"{path} cannot be read ({one_line(error)})", "check the disk or the permissions") from error
+        raise cannot_read(path, error) from error
     return f"{'sampled-' if sampled else ''}sha256:{digest.hexdigest()}"
 
 

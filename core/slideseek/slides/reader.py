@@ -10,8 +10,9 @@ from slideseek.errors import SlideError
 from slideseek.slides.image_reader import open_image
 from slideseek.slides.openslide_reader import OpenSlideReader
 from slideseek.slides.pyramid import PyramidSlide
-from slideseek.slides.refusals import damaged, first_bytes, truncated
-from slideseek.slides.tiff_reader import TIFF_MAGIC, missing_bytes, open_tiff
+from slideseek.slides.refusals import cannot_read, damaged, first_bytes, truncated
+from slideseek.slides.tiff_layout import MAGIC, missing_bytes
+from slideseek.slides.tiff_reader import open_tiff
 
 
 def open_slide(path: Path, slide_id: str = "", mpp: float | None = None) -> PyramidSlide:
@@ -22,8 +23,12 @@ def open_slide(path: Path, slide_id: str = "", mpp: float | None = None) -> Pyra
     """
     path = Path(path)
     slide_id = slide_id or path.stem
-    is_tiff = first_bytes(path).startswith(TIFF_MAGIC)
-    if openslide.OpenSlide.detect_format(path) is None:
+    is_tiff = first_bytes(path).startswith(MAGIC)
+    vendor = openslide.OpenSlide.detect_format(path)
+    # Hamamatsu writes 64-bit offsets into 32 bits: the layout of such a file cannot be followed by the rules.
+    if is_tiff and vendor != "hamamatsu":
+        _check_complete(path)
+    if vendor is None:
         if path.suffix.lower() == ".mrxs":
             # The file itself is a JPEG thumbnail: without its folder it must not pass for the slide.
             raise SlideError(
@@ -32,13 +37,18 @@ def open_slide(path: Path, slide_id: str = "", mpp: float | None = None) -> Pyra
             )
         return open_tiff(path, slide_id, mpp) if is_tiff else open_image(path, slide_id, mpp)
     try:
-        slide = OpenSlideReader(path, slide_id, mpp)
+        return OpenSlideReader(path, slide_id, mpp)
     except openslide.OpenSlideError as error:
         if is_tiff:
             return open_tiff(path, slide_id, mpp)
         raise damaged(path, error) from error
-    missing = missing_bytes(path) if is_tiff else 0
+
+
+def _check_complete(path: Path) -> None:
+    """Raise `SlideError` for a TIFF that was cut short."""
+    try:
+        missing = missing_bytes(path)
+    except OSError as error:
+        raise cannot_read(path, error) from error
     if missing:
-        slide.close()
         raise truncated(path, missing)
-    return slide

@@ -16,6 +16,11 @@ def one_line(error: BaseException) -> str:
     return text if len(text) <= 160 else text[:157] + "..."
 
 
+def cannot_read(path: Path, error: OSError) -> SlideError:
+    """Return the error for a file whose bytes do not arrive."""
+    return SlideError(f"{path} cannot be read ({one_line(error)})", "check the disk or the network share")
+
+
 def not_a_slide(path: Path) -> SlideError:
     """Return the error for a file that is no image at all."""
     return SlideError(
@@ -33,8 +38,10 @@ def damaged(path: Path, error: BaseException) -> SlideError:
 
 
 def truncated(path: Path, missing: int) -> SlideError:
-    """Return the error for a file that ends before its pixels do."""
-    return SlideError(f"{path.name} is truncated: {missing:,} bytes of its pixels are missing", "copy the file again")
+    """Return the error for a file that ends before what it refers to."""
+    return SlideError(
+        f"{path.name} is truncated or damaged: it refers to {missing:,} bytes beyond its end", "copy the file again"
+    )
 
 
 def too_many_pixels(path: Path) -> SlideError:
@@ -57,7 +64,7 @@ def first_bytes(path: Path) -> bytes:
     except PermissionError as error:
         raise SlideError(f"{path} may not be read (permission denied)", "ask for permission to read it") from error
     except OSError as error:
-        raise SlideError(f"{path} cannot be read ({one_line(error)})", "check the disk or the network share") from error
+        raise cannot_read(path, error) from error
     if not head:
         raise SlideError(f"{path.name} is empty (0 bytes)", "copy the file again")
     return head

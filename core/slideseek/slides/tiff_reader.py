@@ -1,4 +1,4 @@
-"""TIFF files: the ones OpenSlide refuses, and a look at whether a file is complete."""
+"""The TIFF files that OpenSlide refuses: untiled, of unusual depth or compression."""
 
 from __future__ import annotations
 
@@ -17,8 +17,6 @@ from slideseek.slides.refusals import MAX_PLAIN_PIXELS, damaged, too_many_pixels
 from slideseek.slides.resolution import resolve
 from slideseek.slides.samples import eight_bit
 from slideseek.types import UInt8
-
-TIFF_MAGIC = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
 
 _MIN_IS_WHITE, _PALETTE, _SEPARATED = 0, 3, 5
 _PLANES_APART = 2
@@ -42,24 +40,6 @@ def open_tiff(path: Path, slide_id: str, mpp: float | None) -> ArraySlide:
     except Exception as error:  # tifffile and its codecs raise many types for one thing: bytes they cannot decode
         raise damaged(path, error) from error
     return ArraySlide(array, resolution, slide_id, format="tiff")
-
-
-def missing_bytes(path: Path) -> int:
-    """Return how many bytes the tiles of a TIFF reach beyond the end of the file: 0 for a complete one.
-
-    A file OpenSlide opens and tifffile cannot follow counts as complete: its regions are checked when they are read.
-    """
-    try:
-        with tifffile.TiffFile(path) as tiff:
-            ends = [
-                offset + count
-                for page in tiff.pages
-                for offset, count in zip(page.dataoffsets, page.databytecounts)
-                if count
-            ]
-    except (tifffile.TiffFileError, ValueError, IndexError, AttributeError, KeyError):
-        return 0
-    return max(0, max(ends, default=0) - path.stat().st_size)
 
 
 def _density(page: Any) -> dict[str, str]:

@@ -27,6 +27,8 @@ class Silent:
     def slide(self, report):
         self.reports.append(report)
 
+    def epoch(self, engine, metrics): ...
+
     def note(self, text):
         self.notes.append(text)
 

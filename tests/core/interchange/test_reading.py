@@ -304,7 +304,7 @@ NPY_TRAPS = {
     "too much": (npy_header((1, 4)) + bytes(17), "claims 16 bytes and has 17"),
     "another version": (npy_header((1, 4), version=b"\x03\x00") + bytes(16), "version 3.0"),
     "records": (npy_header((2, 2), [("a", "<f4")]) + bytes(16), "not floats"),
-    "no header": (b"\x93NUMPY\x01\x00\x10\x00{[(]}'\n\t@@##$$)", ""),
+    "no header": (b"\x93NUMPY\x01\x00\x10\x00{[(]}'\n\t@@##$$)!", ""),
     "text": (b"hello", "magic"),
 }
 
@@ -334,7 +334,10 @@ def test_pickled_arrays_are_never_read(tmp_path):
     [
         ({"features.npy": npy_header((1 << 14, 2048)) + bytes(4 * 2048 << 14)}, "'features' claims 134,217,"),
         ({"features.npy": npy_header((1 << 40, 8)) + bytes(32)}, "'features' claims 35,184,372,088,832 bytes and has"),
-        ({"features.npy": npy_header((4, 2)) + bytes(32), "coords.npy": npy_header((4, 3)) + bytes(48)}, "'coords' has"),
+        (
+            {"features.npy": npy_header((4, 2)) + bytes(32), "coords.npy": npy_header((4, 3)) + bytes(48)},
+            "'coords' has",
+        ),
         ({"x.npy": npy_header((4, 2)) + bytes(32)}, "no array 'features' (arrays: x.npy)"),
     ],
     ids=["bomb", "lying shape", "coords", "other name"],
@@ -388,11 +391,6 @@ def more_rows(structure):
     return structure.replace(b"K\x1e", b"J\x00\x00\x00\x50").replace(b"K\x06K\x05\x86", b"J\x00\x00\x00\x10K\x05\x86")
 
 
-def one_storage(structure):
-    """State a storage twice as long as it is; the tensor keeps its shape."""
-    return structure.replace(b"K\x1e", b"K\x3c")
-
-
 TENSOR_TRAPS = {
     "dictionary": (lambda path: torch.save({"x": torch.ones(2, 2)}, path), "it holds a dict, not one tensor"),
     "list": (lambda path: torch.save([torch.ones(2, 2)], path), "it holds a list, not one tensor"),
@@ -405,6 +403,7 @@ TENSOR_TRAPS = {
     ),
     "part of a larger tensor": (lambda path: torch.save(torch.ones(9, 4)[:3], path), "claims 48 bytes and the file"),
     "more than is there": (lambda path: repacked(path, more_rows), "PyTorch cannot read it"),
+    "nonsense": (lambda path: repacked(path, lambda part: b"\x80\x02" + b"?" * 20), "not that of a tensor"),
     "packed": (lambda path: repacked(path, bytes, zipfile.ZIP_DEFLATED), "it is packed, which PyTorch never does"),
     "large structure": (lambda path: repacked(path, lambda part: part + bytes(2 << 20)), "more than one tensor"),
     "old": (

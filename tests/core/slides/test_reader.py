@@ -90,6 +90,14 @@ def test_disk_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "Input/output error" in refusal(path)
 
 
+def test_disk_error_behind_the_header(write_tiff: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_: Path) -> int:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr("slideseek.slides.reader.missing_bytes", fail)
+    assert "Input/output error" in refusal(write_tiff(aperio="MPP = 0.5"))
+
+
 @pytest.mark.parametrize("aperio", [None, "MPP = 0.5"])
 @pytest.mark.parametrize("share", [0.002, 0.1, 0.5, 0.9])
 def test_truncated_tiff(
@@ -338,7 +346,7 @@ def test_tiff_of_many_channels_is_refused(tmp_path: Path) -> None:
 def test_garbage_after_a_tiff_header(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "garbage.tif"
     path.write_bytes(b"II*\0" + bytes(range(256)) * 8)
-    assert "damaged" in refusal(path, mpp=0.5)
+    assert "truncated or damaged" in refusal(path, mpp=0.5)
     assert capfd.readouterr().err == ""
 
 

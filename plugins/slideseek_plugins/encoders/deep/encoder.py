@@ -266,7 +266,9 @@ class DeepFisher(ABC):
         return tables
 
     def _fingerprint(self, known: TrainingSet) -> str:
-        options = json.dumps([self.name, deciding_options(self), torch.__version__], sort_keys=True)
+        """Name what decides the weights, so that a finished run serves every choice of bits that follows it."""
+        run = [self.seed, self.pool, self.threads, self.amp, torch.__version__]
+        options = json.dumps([self.settings_.training_options(), run], sort_keys=True)
         return hashlib.sha256(f"{options} {known.fingerprint}".encode()).hexdigest()
 
     def _model(self) -> Model:

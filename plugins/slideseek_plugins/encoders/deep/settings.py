@@ -71,6 +71,10 @@ class Settings:
         """The weights of the five losses."""
         return Weights(self.lambda_rec, self.lambda_kl, self.lambda_cls, self.lambda_sparse, self.lambda_binary)
 
+    def training_options(self) -> dict[str, Any]:
+        """Return the options that decide the trained weights; the others decide what is read from them."""
+        return {item.name: getattr(self, item.name) for item in fields(self) if item.name not in _CODING}
+
     def shape(self, width: int) -> Shape:
         """Return the sizes of the network for features of `width`."""
         return Shape(width, self.sites, self.labels, self.hidden, self.latent)
@@ -109,6 +113,7 @@ def resolved(preset: Preset, given: dict[str, Any]) -> Settings:
     return Settings(**values)
 
 
+_CODING = {"layers", "keep", "selection", "statistics", "centre", "scale"}
 _LEAST = {
     "sites": 0,
     "labels": 0,

@@ -1,0 +1,285 @@
+"""Compare every encoder on real features: majority of the 3 nearest slides, macro F1, patients apart.
+
+    python -m bench.encoders --seeds 5
+
+A seed draws the folds and trains the networks. Everything that is learnt (weights, standardisation, centring, choice of
+bits) is learnt from the training folds; the slides of the test fold are searched for among the training slides. A patient is never on
+both sides. Only slides whose class has a training slide at all are counted. `+-` is the standard error of the mean over seeds,
+by a bootstrap over patients; `vs` columns are paired differences to that encoder with their own standard error.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slideseek.bench.measures import majority
+from slideseek.interfaces import Encoder, Index, Trainable
+from slideseek.types import Bag
+from slideseek_plugins.encoders.bovw import Bovw
+from slideseek_plugins.encoders.c_gmm_fv import ConditionedGmmFisher
+from slideseek_plugins.encoders.capabilities import Checkpointed
+from slideseek_plugins.encoders.deep_bfv import DeepBinaryFisherVector
+from slideseek_plugins.encoders.deep_fv import DeepFisherVector
+from slideseek_plugins.encoders.deep_sbfv import DeepSparseBinaryFisherVector
+from slideseek_plugins.encoders.deep_sfv import DeepSparseFisherVector
+from slideseek_plugins.encoders.gmm_fv import GmmFisher
+from slideseek_plugins.encoders.max import Max
+from slideseek_plugins.encoders.mean import Mean
+from slideseek_plugins.encoders.vlad import Vlad
+from slideseek_plugins.encoders.yottixel import Yottixel
+from slideseek_plugins.indexes.cosine import Cosine
+from slideseek_plugins.indexes.hamming import Hamming
+
+DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
+NEAREST = 3
+BITS = (128, 500, 5_000, 40_000)
+RESAMPLES = 1000
+
+
+@dataclass(frozen=True)
+class Task:
+    """A retrieval task: `labels` are given to `fit`, `targets` are what is searched for.
+
+    vertical: only slides of the query's site are candidates (and conditioned encoders apply).
+    """
+
+    name: str
+    bags: list[Bag]
+    labels: list[str]
+    targets: list[str]
+    groups: list[str]
+    vertical: bool = False
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One row of the table: an encoder, and where it applies.
+
+    run: entries with the same run differ only in how the trained network is read, and share one training.
+    """
+
+    name: str
+    make: Callable[[int, int], Encoder]
+    run: str = ""
+    vertical_only: bool = False
+
+
+def load_tasks(data: Path, names: Sequence[str]) -> list[Task]:
+    """Load the feature sets: `ucsb`, `musk1`, and of the atlas the search for a site and, within it, for a label."""
+    tasks = []
+    for name, file in (("ucsb", "ucsb_breast_cancer"), ("musk1", "musk1")):
+        arrays = np.load(data / "bags" / f"{file}.npz")
+        bags, labels = [], []
+        for number in np.unique(arrays["bag"]):
+            rows = arrays["bag"] == number
+            bags.append(_bag(f"{name}-{number}", arrays["x"][rows]))
+            labels.append(str(arrays["y"][rows][0]))
+        tasks.append(Task(name, bags, labels, labels, [bag.slide_id for bag in bags]))
+    arrays = np.load(data / "bags" / "atlas_lite2.npz")
+    sites, labels = [str(site) for site in arrays["site"]], [str(label) for label in arrays["label"]]
+    bags = [_bag(str(name), arrays["x"][arrays["bag"] == i], sites[i]) for i, name in enumerate(arrays["slide_id"])]
+    groups = [str(patient) for patient in arrays["patient"]]
+    tasks.append(Task("atlas-site", bags, labels, sites, groups))
+    tasks.append(Task("atlas-label", bags, labels, labels, groups, vertical=True))
+    return [task for task in tasks if not names or task.name in names]
+
+
+def entries() -> list[Entry]:
+    """Return the rows of the table; `make` takes the seed and the number of labels."""
+    rows = [
+        Entry("yottixel", lambda seed, labels: Yottixel()),
+        Entry("mean", lambda seed, labels: Mean(l2=True)),
+        Entry("max", lambda seed, labels: Max(l2=True)),
+        Entry("bovw", lambda seed, labels: Bovw(seed=seed)),
+        Entry("vlad", lambda seed, labels: Vlad(seed=seed)),
+        Entry("gmm-fv", lambda seed, labels: GmmFisher(seed=seed)),
+        Entry("c-gmm-fv", lambda seed, labels: ConditionedGmmFisher(seed=seed), vertical_only=True),
+    ]
+    kinds: dict[str, Any] = {
+        "deep-fv": DeepFisherVector,
+        "deep-sfv": DeepSparseFisherVector,
+        "deep-bfv": DeepBinaryFisherVector,
+        "deep-sbfv": DeepSparseBinaryFisherVector,
+    }
+    for preset in ("paper", "best"):
+        for name, kind in kinds.items():
+            conditions: list[tuple[str, dict[str, Any]]] = [("", {"sites": 0})]
+            if preset == "paper":
+                conditions.append((" conditioned", {}))
+            for condition, given in conditions:
+                for bits in (0, *BITS) if "bfv" in name else (0,):
+                    width = {"bits": bits} if "bfv" in name else {}
+                    size = f" {bits} bits" if bits else " all bits" if width else ""
+
+                    def make(
+                        seed: int,
+                        labels: int,
+                        kind: Any = kind,
+                        options: dict[str, Any] = given | width,
+                        preset: str = preset,
+                    ) -> Encoder:
+                        encoder: Encoder = kind(preset=preset, seed=seed, labels=labels, device="cpu", **options)
+                        return encoder
+
+                    rows.append(
+                        Entry(f"{name} {preset}{condition}{size}", make, f"{name} {preset}{condition}", bool(condition))
+                    )
+    return rows
+
+
+def folds(task: Task, count: int, seed: int) -> NDArray[np.int64]:
+    """Return int64 (slides,), the fold of each: patients dealt out class by class; count 0 leaves one patient out."""
+    patients = sorted(set(task.groups))
+    if count == 0:
+        return np.array([patients.index(group) for group in task.groups])
+    first = {group: target for group, target in reversed(list(zip(task.groups, task.targets)))}
+    order = np.random.default_rng([seed, 7]).permutation(len(patients))
+    dealt = sorted(order, key=lambda i: first[patients[i]])
+    fold = {patients[i]: position % count for position, i in enumerate(dealt)}
+    return np.array([fold[group] for group in task.groups])
+
+
+def predict(task: Task, entry: Entry, seed: int, count: int, cache: Path) -> list[str]:
+    """Return the majority of the nearest for every slide, "" where a slide is not counted or finds nothing."""
+    answers = [""] * len(task.bags)
+    fold = folds(task, count, seed)
+    for number in range(int(fold.max()) + 1):
+        train, test = np.flatnonzero(fold != number), np.flatnonzero(fold == number)
+        queries = [int(i) for i in test if _counted(task, int(i), train)]
+        if not queries:
+            continue
+        encoder = entry.make(seed, len(set(task.labels)))
+        _fit(encoder, task, train, cache / f"{task.name}-{entry.run}-{seed}-{number}".replace(" ", "_"))
+        index: Index = Hamming() if encoder.spec(task.bags[0].width).kind == "bits" else Cosine()
+        index.add([encoder.encode(task.bags[i]) for i in train])
+        for i in queries:
+            code = encoder.encode(task.bags[i])
+            near = index.search(code, NEAREST, _among(task, i, index.ids))
+            place = {bag.slide_id: j for j, bag in enumerate(task.bags)}
+            answers[i] = majority([task.targets[place[hit.slide_id]] for hit in near])
+    return answers
+
+
+def macro_f1(truth: Sequence[str], answers: Sequence[str], weights: NDArray[np.float64]) -> float:
+    """Return the mean over classes of F1 in %, slides weighted (for the bootstrap)."""
+    scores = []
+    for name in sorted(set(truth)):
+        true = np.array([t == name for t in truth])
+        said = np.array([a == name for a in answers])
+        found = float(weights[true | said].sum())
+        if float(weights[true].sum()):
+            both = float(weights[true & said].sum())
+            scores.append(2 * both / (float(weights[true].sum()) + float(weights[said].sum())) if found else 0.0)
+    return 100 * float(np.mean(scores)) if scores else 0.0
+
+
+@dataclass(frozen=True)
+class Result:
+    """Macro F1 of one encoder on one task: the mean over seeds, and over bootstrap samples of the patients."""
+
+    mean: float
+    resampled: NDArray[np.float64]
+
+    def against(self, other: Result) -> str:
+        """Return the paired difference and its standard error."""
+        return f"{self.mean - other.mean:+6.1f} +-{float((self.resampled - other.resampled).std()):4.1f}"
+
+
+def score(task: Task, answers: list[list[str]], counted: list[list[bool]]) -> Result:
+    """Score the answers of every seed; patients are resampled with the same draws for every encoder."""
+    patients = sorted(set(task.groups))
+    member = np.array([patients.index(group) for group in task.groups])
+    rng = np.random.default_rng(0)
+    draws = [np.ones(len(patients))] + [
+        np.bincount(rng.integers(len(patients), size=len(patients)), minlength=len(patients)).astype(np.float64)
+        for _ in range(RESAMPLES)
+    ]
+    kept = [np.flatnonzero(mask) for mask in counted]
+    values = [
+        np.mean(
+            [
+                macro_f1([task.targets[i] for i in rows], [said[i] for i in rows], draw[member[rows]])
+                for said, rows in zip(answers, kept)
+            ]
+        )
+        for draw in draws
+    ]
+    return Result(float(values[0]), np.array(values[1:]))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, default=DATA, help="folder that holds bags/*.npz")
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--folds", type=int, default=5, help="0 leaves one patient out at a time")
+    parser.add_argument(
+        "--tasks", nargs="*", default=[], help="ucsb, musk1, atlas-site, atlas-label; all when left out"
+    )
+    parser.add_argument("--encoders", nargs="*", default=[], help="keep rows whose name starts with one of these")
+    given = parser.parse_args()
+    for task in load_tasks(given.data, given.tasks):
+        print(
+            f"\n{task.name}: {len(task.bags)} slides, {len(set(task.groups))} patients, {len(set(task.targets))} classes"
+        )
+        print(f"{'':38s} macro F1     seconds   vs yottixel     vs gmm-fv")
+        found: dict[str, Result] = {}
+        with tempfile.TemporaryDirectory() as folder:
+            for entry in entries():
+                wanted = not given.encoders or any(entry.name.startswith(name) for name in given.encoders)
+                if not wanted or (entry.vertical_only and not task.vertical):
+                    continue
+                start = time.process_time()
+                answers = [predict(task, entry, seed, given.folds, Path(folder)) for seed in range(given.seeds)]
+                counted = [_counted_slides(task, given.folds, seed) for seed in range(given.seeds)]
+                result = found[entry.name] = score(task, answers, counted)
+                versus = [result.against(found[name]) for name in ("yottixel", "gmm-fv") if name in found]
+                seconds = time.process_time() - start
+                print(
+                    f"{entry.name:38s} {result.mean:5.1f} +-{float(result.resampled.std()):4.1f} {seconds:9.1f}   "
+                    + "   ".join(versus),
+                    flush=True,
+                )
+
+
+def _bag(name: str, features: NDArray[Any], site: str = "") -> Bag:
+    return Bag(name, features.astype(np.float32), np.zeros((len(features), 2), dtype=np.int32), site)
+
+
+def _counted(task: Task, i: int, train: NDArray[np.int64]) -> bool:
+    return any(
+        task.targets[j] == task.targets[i] and (not task.vertical or task.bags[j].site == task.bags[i].site)
+        for j in train
+    )
+
+
+def _counted_slides(task: Task, count: int, seed: int) -> list[bool]:
+    fold = folds(task, count, seed)
+    return [_counted(task, i, np.flatnonzero(fold != fold[i])) for i in range(len(task.bags))]
+
+
+def _among(task: Task, i: int, ids: Sequence[str]) -> NDArray[np.bool_]:
+    site = {bag.slide_id: bag.site for bag in task.bags}
+    return np.array([not task.vertical or site[name] == task.bags[i].site for name in ids], dtype=np.bool_)
+
+
+def _fit(encoder: Encoder, task: Task, train: NDArray[np.int64], cache: Path) -> None:
+    bags = [task.bags[i] for i in train]
+    labels, groups = [task.labels[i] for i in train], [task.groups[i] for i in train]
+    if isinstance(encoder, Checkpointed):
+        cache.mkdir(exist_ok=True)
+        encoder.fit_in(cache, bags, labels, groups)
+    elif isinstance(encoder, Trainable):
+        encoder.fit(bags, labels, groups)
+
+
+if __name__ == "__main__":
+    main()
