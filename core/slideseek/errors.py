@@ -3,8 +3,13 @@
 
 def one_line(error: BaseException, limit: int = 300) -> str:
     """Say any exception in one line: its type and its message, cut at `limit` characters."""
-    message = " ".join(str(error).split())
-    text = f"{type(error).__name__}: {message}" if message else type(error).__name__
+    name, text = type(error).__name__, message(error, limit)
+    return text if text == name else f"{name}: {text}"
+
+
+def message(error: BaseException, limit: int = 160) -> str:
+    """Say the message of a library's error in one line, cut at `limit` characters; its type when it has none."""
+    text = " ".join(str(error).split()) or type(error).__name__
     return text if len(text) <= limit else f"{text[: limit - 3]}..."
 
 

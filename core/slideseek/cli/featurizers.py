@@ -17,6 +17,7 @@ def command(as_json: bool) -> None:
     """List featurizers with width, expected patch size and resolution, licence, and whether the weights are present."""
     from slideseek.errors import SlideseekError
     from slideseek.featurizer_card import Described
+    from slideseek.options import describe_options
     from slideseek.plugins import load_registry
 
     registry = load_registry()
@@ -24,9 +25,14 @@ def command(as_json: bool) -> None:
     for entry in registry.registrations("featurizer"):
         row: dict[str, Any] = {"name": entry.name, "summary": entry.summary, "from": entry.owner}
         try:
-            made = registry.load("featurizer", entry.name)()
+            loaded = registry.load("featurizer", entry.name)
+            if required := [option.name for option in describe_options(loaded) if option.required]:
+                row["problem"] = f"needs {', '.join(required)}"
+                found.append(row)
+                continue
+            made = loaded()
             row |= asdict(made.card()) if isinstance(made, Described) else {"width": made.width}
-        except (SlideseekError, TypeError, ValueError) as error:  # it needs options, or does not load here
+        except SlideseekError as error:  # it does not load here, or its width depends on weights that are not here
             row["problem"] = str(error)
         found.append(row)
     if as_json:

@@ -6,23 +6,20 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, TypeAlias
 
 from slideseek.archive.archive import Archive
 from slideseek.archive.manifest import Manifest, Problem
-from slideseek.errors import SlideError, SlideseekError, one_line
+from slideseek.errors import SlideError, SlideseekError, message
 from slideseek.interchange.enrolling import Candidate, enrol, slide_row
 from slideseek.interchange.feature_file import FeatureFile
 from slideseek.interchange.folders import FeatureSet
-from slideseek.interchange.keeping import keep
+from slideseek.interchange.keeping import Outcome, keep
 from slideseek.interchange.placing import UNKNOWN_MPP, Placed, above_the_slide, place
 from slideseek.interchange.reading import read_feature_file
 from slideseek.interchange.settings import SetSettings, configured_width
 from slideseek.plugins import Registry
 from slideseek.slides.reader import open_slide
 from slideseek.types import Bag, Patches
-
-Outcome: TypeAlias = Literal["imported", "replaced", "unchanged"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +78,7 @@ class Importer:
             except SlideseekError as error:
                 summary.problems.append(Problem(candidate.file.name, error.cause, error.fix))
             except OSError as error:
-                summary.problems.append(Problem(candidate.file.name, one_line(error), "check the disk and the rights"))
+                summary.problems.append(Problem(candidate.file.name, message(error), "check the disk and the rights"))
             if on_file:
                 on_file(candidate.file.name)
         summary.notes.extend(self._remarks(summary))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from slideseek.archive.archive import Archive
 from slideseek.archive.catalog import Stage, StageRecord
@@ -15,12 +15,14 @@ from slideseek.interchange.settings import SetSettings
 from slideseek.keys import canonical_json, digest, digest_bytes
 from slideseek.types import Bag
 
+Outcome: TypeAlias = Literal["imported", "replaced", "unchanged"]
+
 WITHOUT_PLACES = "imported without places"
 
 
 def keep(
     archive: Archive, settings: SetSettings, slide: SlideRow, bag: Bag, placed: Placed, real_places: bool
-) -> Literal["imported", "replaced", "unchanged"]:
+) -> Outcome:
     """Keep a slide, its patches and its features; say what became of what was there.
 
     The content enters the selection's key, so features that changed get other keys, and whatever was made of the old

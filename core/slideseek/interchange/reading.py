@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 
-from slideseek.errors import SlideError, one_line
+from slideseek.errors import SlideError, message
 from slideseek.interchange.feature_file import FeatureFile
 from slideseek.interchange.hdf5_file import read_hdf5
 from slideseek.interchange.numpy_file import read_npy, read_npz
@@ -33,5 +33,5 @@ def read_feature_file(path: Path) -> FeatureFile:
         return READERS[path.suffix.lower()](path)
     except Exception as error:  # a parser given a hostile file may raise anything; the rest is still imported
         ours = type(error) is ValueError
-        cause = one_line(error).removeprefix("ValueError: ") if ours else f"it cannot be read ({one_line(error, 200)})"
+        cause = message(error).removeprefix("ValueError: ") if ours else f"it cannot be read ({message(error, 200)})"
         raise SlideError(cause, "write it again, or leave it out") from error

@@ -8,9 +8,10 @@ from pathlib import Path
 import openslide
 from PIL import Image
 
+from slideseek.errors import message
 from slideseek.slides.levels import Level, exact_downsample
 from slideseek.slides.pyramid import PyramidSlide, RegionError
-from slideseek.slides.refusals import damaged, one_line
+from slideseek.slides.refusals import damaged
 from slideseek.slides.resolution import objective_power, resolve
 
 _WHITE = (255, 255, 255)
@@ -69,7 +70,7 @@ class OpenSlideReader(PyramidSlide):
         except openslide.OpenSlideError as error:
             alone = self._reopen()
             raise RegionError(
-                f"a region of slide {self.id!r} at {xy} (level {level}) cannot be decoded ({one_line(error)})",
+                f"a region of slide {self.id!r} at {xy} (level {level}) cannot be decoded ({message(error)})",
                 "copy the file again if many regions fail",
             ) from error
         finally:

@@ -4,25 +4,22 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from slideseek.errors import SlideError
+from slideseek.errors import SlideError, message
 
 MAX_PLAIN_PIXELS = 178_956_970
 """Pixels of an image that must be decoded whole: the limit Pillow sets against decompression bombs, 0.5 GiB of RGB."""
 
 
-def one_line(error: BaseException) -> str:
-    """Return the message of a library's error on one short line."""
-    text = " ".join(str(error).split()) or type(error).__name__
-    return text if len(text) <= 160 else text[:157] + "..."
-
-
 def cannot_read(path: Path, error: OSError) -> SlideError:
     """Return the error for a file whose bytes do not arrive."""
-    return SlideError(f"{path} cannot be read ({one_line(error)})", "check the disk or the network share")
+    return SlideError(f"{path} cannot be read ({message(error)})", "check the disk or the network share")
 
 
 def not_a_slide(path: Path) -> SlideError:
     """Return the error for a file that is no image at all."""
+    if path.suffix.lower() in (".h5", ".hdf5", ".pt", ".npy", ".npz"):
+        fix = "import it with 'slideseek import', or add the slide's own file"
+        return SlideError(f"{path.name} holds features, not pixels", fix)
     return SlideError(
         f"{path.name} is not a slide OpenSlide or Pillow can read",
         "check that it is a slide and not another file renamed, or copy it again",
@@ -32,7 +29,7 @@ def not_a_slide(path: Path) -> SlideError:
 def damaged(path: Path, error: BaseException) -> SlideError:
     """Return the error for a file that starts like a slide and cannot be decoded."""
     return SlideError(
-        f"{path.name} is damaged, truncated or of an unsupported kind ({one_line(error)})",
+        f"{path.name} is damaged, truncated or of an unsupported kind ({message(error)})",
         "copy the file again, or convert it to a pyramidal tiled TIFF",
     )
 
@@ -57,6 +54,8 @@ def first_bytes(path: Path) -> bytes:
     try:
         if path.is_dir():
             raise SlideError(f"{path} is a folder, not a slide", "name the slide files in it")
+        if path.exists() and not path.is_file():  # opening a pipe would wait for ever
+            raise SlideError(f"{path} is not a regular file", "name a slide file")
         with path.open("rb") as file:
             head = file.read(16)
     except FileNotFoundError as error:
