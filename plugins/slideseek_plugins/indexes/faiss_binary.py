@@ -24,8 +24,8 @@ from .stored_index import StoredIndex
 Method = Literal["ivf", "hnsw"]
 EFFORTS = tuple(2**power for power in range(13))
 """Values tried for the lists visited (ivf) or the nodes kept (hnsw), cheapest first."""
-LEAST_ROWS_A_LIST, TRAINING_ROWS_A_LIST = 39, 64
-"""Fewer rows than the first make poor lists (the limit faiss warns at); more than the second teach it nothing."""
+ROWS_A_LIST, TRAINING_VALUES, TRAINING_ROUNDS = 64, 1 << 27, 10
+"""What the lists learn from: rows for each list, bits in all (faiss turns them into floats), rounds of k-means."""
 
 
 class Lists:
@@ -72,8 +72,7 @@ class FaissBinary(ApproximateIndex):
     found; that effort is kept. Beyond about a million codes this is quicker than the exact `hamming`, which is used
     for spaces and masks of at most `exact_below` slides.
 
-    lists: inverted lists, 0 for four times the square root of the slides; never
-    more than one for 39 slides. links: of a node in the graph.
+    lists: inverted lists, 0 for the square root of the number of slides. links: of a node in the graph.
     """
 
     name: ClassVar[str] = "faiss-binary"
@@ -120,16 +119,21 @@ class FaissBinary(ApproximateIndex):
         index: Any = faiss.IndexBinaryHNSW(width, self.links)
         if self.method == "ivf":
             count = int(np.count_nonzero(wanted))
-            lists = min(self.lists or int(4 * math.sqrt(count)), max(1, count // LEAST_ROWS_A_LIST))
+            lists = min(self.lists or math.isqrt(count), count)
             index = faiss.IndexBinaryIVF(faiss.IndexBinaryFlat(width), width, lists)
-            index.cp.seed = self.seed + 1
-            drawn = np.random.default_rng(self.seed).permutation(np.flatnonzero(wanted))[: lists * TRAINING_ROWS_A_LIST]
-            training = np.zeros(len(wanted), np.bool_)
-            training[drawn] = True
-            index.train(np.concatenate(list(stored_rows(store, training))))
+            index.cp.seed, index.cp.niter, index.cp.min_points_per_centroid = self.seed + 1, TRAINING_ROUNDS, 1
+            index.train(np.concatenate(list(stored_rows(store, self._training(wanted, lists, width)))))
         for rows in stored_rows(store, wanted):
             index.add(np.ascontiguousarray(rows))
         return index
+
+    def _training(self, wanted: Mask, lists: int, width: int) -> Mask:
+        """Choose the slots the lists learn from, at least one a list."""
+        most = max(lists, min(lists * ROWS_A_LIST, TRAINING_VALUES // width))
+        drawn = np.random.default_rng(self.seed).permutation(np.flatnonzero(wanted))[:most]
+        training = np.zeros(len(wanted), np.bool_)
+        training[drawn] = True
+        return training
 
     def _open(self, path: Path, settings: Mapping[str, Any]) -> Lists:
         return Lists(faiss.read_index_binary(str(path)), settings["method"], settings["effort"])

@@ -262,9 +262,9 @@ HDF5_TRAPS = {
     fewer_places: "'coords' has shape (5, 2), not (6, 2)",
     fractions: "'coords' are not whole level-0 pixels",
     far_away: "'coords' lie beyond any slide",
-    truncated: "it cannot be read (OSError",
-    text_file: "it cannot be read (OSError",
-    empty_file: "it cannot be read (OSError",
+    truncated: "it cannot be read (Unable to",
+    text_file: "it cannot be read (Unable to",
+    empty_file: "it cannot be read (Unable to",
     pipe: "it is not a regular file",
 }
 
