@@ -61,6 +61,14 @@ class Payload:
 
 
 @dataclass(frozen=True, slots=True)
+class Finished:
+    """Where a finished stage's result is: its key, and its file below the archive's folder if it has one."""
+
+    key: str
+    file: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class ModelRow:
     """A fitted encoder: where it is and the SHA-256 of each of its files."""
 
@@ -123,6 +131,15 @@ class Catalog:
         """Return stage records in slide order, all or those of one stage and settings."""
         query = "SELECT * FROM stages WHERE (?1 IS NULL OR stage = ?1) AND (?2 IS NULL OR settings = ?2)"
         return [_stage(row) for row in self._db.execute(f"{query} ORDER BY slide_id, stage", (stage, settings))]
+
+    def finished(self, stage: Stage, settings: str, slide_id: str | None = None) -> dict[str, Finished]:
+        """Return by slide id where the results of a stage are, of all slides or of one."""
+        rows = self._db.execute(
+            "SELECT stages.slide_id, payloads.key, payloads.file FROM stages JOIN payloads ON payloads.key = stages.key"
+            " WHERE stage = ?1 AND settings = ?2 AND status = 'done' AND (?3 IS NULL OR slide_id = ?3)",
+            (stage, settings, slide_id),
+        )
+        return {row[0]: Finished(row[1], row[2]) for row in rows}
 
     def put_stage(self, record: StageRecord) -> None:
         """Insert or replace a record; attempts are counted on from the one before it."""

@@ -147,6 +147,7 @@ class Builder:
 
     def _encode(self, engine: Engine) -> None:
         ready = self.ledger.ready(engine)
+        self.ledger.load(engine, "encode")
         todo = [(slide, key) for slide, key in ready if not self.ledger.done(engine, "encode", slide)]
         if not todo:
             return
@@ -173,8 +174,7 @@ class Builder:
     def _heal(self, slide: SlideRow, key: str) -> None:
         """Compute features again whose file is missing or damaged, before something is learnt or made from them."""
         if self.ledger.sound(key) is None:
-            with self.catalog.transaction():
-                self.catalog.drop_payload(key)
+            self.ledger.drop(key)
             list(self._pixels.run([slide], self.reporter.begin))
 
     def _note(self, text: str) -> None:

@@ -57,6 +57,8 @@ class FeaturePhase:
     def run(self, slides: Sequence[SlideRow], begin: Callable[[str], None]) -> Iterator[SlideReport]:
         """Yield a report a slide, in order, after its commit."""
         plans: list[_Plan] = []
+        for engine in self._engines:
+            self._ledger.load(engine, "featurize")
 
         def sources() -> Iterator[Callable[[], Iterator[Message]]]:
             for slide in slides:

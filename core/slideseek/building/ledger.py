@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from slideseek.archive.archive import Archive
-from slideseek.archive.catalog import Payload, Stage, StageRecord
+from slideseek.archive.catalog import Finished, Payload, Stage, StageRecord
 from slideseek.archive.payloads import unpack_code, unpack_patches
 from slideseek.archive.slide_table import SlideRow
 from slideseek.engine import Engine
@@ -32,6 +32,7 @@ class Ledger:
         self.archive = archive
         self.catalog = archive.catalog
         self._note = note
+        self._finished: dict[tuple[Stage, str], dict[str, Finished]] = {}
 
     def settings(self, engine: Engine, stage: Stage) -> str:
         """Name the settings that decide a stage's result. Codes depend on the fitted model too."""
@@ -62,16 +63,21 @@ class Ledger:
 
     def done(self, engine: Engine, stage: Stage, slide: SlideRow) -> bool:
         """Say whether a stage's result is recorded and there."""
-        record = self.record(engine, stage, slide)
-        if record is None or record.status != "done":
+        name = stage, self.settings(engine, stage)
+        loaded = self._finished.get(name)
+        found = loaded.get(slide.id) if loaded is not None else self.catalog.finished(*name, slide.id).get(slide.id)
+        if found is None or found.key != self.key(engine, stage, slide):
             return False
-        if stage != "featurize":
-            return self.catalog.has_payload(record.key)
-        payload = self.catalog.payload(record.key)
-        return bool(payload and payload.file and (self.archive.root / payload.file).is_file())
+        return found.file is None or (self.archive.root / found.file).is_file()
+
+    def load(self, engine: Engine, stage: Stage) -> None:
+        """Read what is done of a stage for all slides at once: many slides are about to be asked about."""
+        name = stage, self.settings(engine, stage)
+        self._finished[name] = self.catalog.finished(*name)
 
     def ready(self, engine: Engine) -> list[tuple[SlideRow, str]]:
         """Return the slides whose features are there, with the features' key, in slide order."""
+        self.load(engine, "featurize")
         return [
             (slide, self.key(engine, "featurize", slide))
             for slide in self.catalog.slides
@@ -101,3 +107,12 @@ class Ledger:
             if payload is not None:
                 self.catalog.put_payload(payload)
             self.catalog.put_stage(record)
+        loaded = self._finished.get((record.stage, record.settings))
+        if loaded is not None and record.status == "done" and payload is not None:
+            loaded[record.slide_id] = Finished(payload.key, payload.file)
+
+    def drop(self, key: str) -> None:
+        """Forget a result found to be damaged, so that it is computed again."""
+        with self.catalog.transaction():
+            self.catalog.drop_payload(key)
+        self._finished.clear()

@@ -13,19 +13,20 @@ import faiss
 import numpy as np
 from numpy.typing import NDArray
 
-from slideseek.types import Code, CodeSpec, Int64, Mask
+from slideseek.types import Code, CodeSpec, Int64, Mask, UInt8
 
 from . import folder as files
 from .approximate import ApproximateIndex
 from .hamming import Hamming
+from .k_majority import k_majority
 from .recall import LowRecallWarning, RecallSample, stored_rows
 from .stored_index import StoredIndex
 
 Method = Literal["ivf", "hnsw"]
 EFFORTS = tuple(2**power for power in range(13))
 """Values tried for the lists visited (ivf) or the nodes kept (hnsw), cheapest first."""
-ROWS_A_LIST, TRAINING_VALUES, TRAINING_ROUNDS = 64, 1 << 27, 10
-"""What the lists learn from: rows for each list, bits in all (faiss turns them into floats), rounds of k-means."""
+ROWS_A_LIST, ROUNDS = 64, 10
+"""How many codes for each list, and how many rounds of clustering, the centres of the lists are found from."""
 
 
 class Lists:
@@ -114,26 +115,27 @@ class FaissBinary(ApproximateIndex):
         return built
 
     def _filled(self, wanted: Mask) -> Any:
-        """Return a faiss index of the wanted codes, trained on a part of them."""
+        """Return a faiss index of the wanted codes."""
         store, width = self.exact_.store_, self.exact_.store_.columns * 8
         index: Any = faiss.IndexBinaryHNSW(width, self.links)
         if self.method == "ivf":
-            count = int(np.count_nonzero(wanted))
-            lists = min(self.lists or math.isqrt(count), count)
-            index = faiss.IndexBinaryIVF(faiss.IndexBinaryFlat(width), width, lists)
-            index.cp.seed, index.cp.niter, index.cp.min_points_per_centroid = self.seed + 1, TRAINING_ROUNDS, 1
-            index.train(np.concatenate(list(stored_rows(store, self._training(wanted, lists, width)))))
+            # faiss's own training takes memory with the square of the width: gigabytes for long codes
+            centres = faiss.IndexBinaryFlat(width)
+            centres.add(self._centres(wanted))
+            index = faiss.IndexBinaryIVF(centres, width, centres.ntotal)
+            index.is_trained = True
         for rows in stored_rows(store, wanted):
             index.add(np.ascontiguousarray(rows))
         return index
 
-    def _training(self, wanted: Mask, lists: int, width: int) -> Mask:
-        """Choose the slots the lists learn from, at least one a list."""
-        most = max(lists, min(lists * ROWS_A_LIST, TRAINING_VALUES // width))
-        drawn = np.random.default_rng(self.seed).permutation(np.flatnonzero(wanted))[:most]
-        training = np.zeros(len(wanted), np.bool_)
-        training[drawn] = True
-        return training
+    def _centres(self, wanted: Mask) -> UInt8:
+        """Return the centres of the lists, from a sample of the wanted codes."""
+        slots = np.flatnonzero(wanted)
+        lists = min(self.lists or math.isqrt(len(slots)), len(slots))
+        sample = np.zeros(len(wanted), np.bool_)
+        sample[np.random.default_rng(self.seed).permutation(slots)[: lists * ROWS_A_LIST]] = True
+        rows = np.concatenate(list(stored_rows(self.exact_.store_, sample)))
+        return k_majority(rows, lists, ROUNDS, self.seed)
 
     def _open(self, path: Path, settings: Mapping[str, Any]) -> Lists:
         return Lists(faiss.read_index_binary(str(path)), settings["method"], settings["effort"])
