@@ -33,6 +33,15 @@ def register_encoders(register: Register) -> None:
     here = "slideseek_plugins.encoders"
     register("yottixel", f"{here}.yottixel:Yottixel", "one barcode a patch: the sign of successive differences")
     register("mean", f"{here}.mean:Mean", "mean of the patch features")
+    register("max", f"{here}.max:Max", "largest value of each feature over the patches")
+    register("bovw", f"{here}.bovw:Bovw", "bag of visual words: how often each word of a codebook occurs")
+    register("vlad", f"{here}.vlad:Vlad", "differences to the words of a codebook, summed")
+    register("gmm-fv", f"{here}.gmm_fv:GmmFisher", "Fisher vector of a Gaussian mixture")
+    register("c-gmm-fv", f"{here}.c_gmm_fv:ConditionedGmmFisher", "Fisher vector of one Gaussian mixture a site")
+    register("deep-fv", f"{here}.deep_fv:DeepFisherVector", "Fisher vector of a conditioned VAE")
+    register("deep-sfv", f"{here}.deep_sfv:DeepSparseFisherVector", "the same, trained to a sparse gradient")
+    register("deep-bfv", f"{here}.deep_bfv:DeepBinaryFisherVector", "the same, trained to a binary gradient; bits")
+    register("deep-sbfv", f"{here}.deep_sbfv:DeepSparseBinaryFisherVector", "both, the bits that say most")
 
 
 @hookimpl
@@ -40,3 +49,6 @@ def register_indexes(register: Register) -> None:
     here = "slideseek_plugins.indexes"
     register("hamming", f"{here}.hamming:Hamming", "exact Hamming; median of minima between sets of barcodes")
     register("cosine", f"{here}.cosine:Cosine", "exact cosine distance between float codes")
+    register("sparse", f"{here}.sparse:Sparse", "exact cosine distance between sparse codes, by inverted lists")
+    register("annoy", f"{here}.annoy_forest:Annoy", "approximate: a forest of random splits; measures its recall")
+    register("faiss-binary", f"{here}.faiss_binary:FaissBinary", "approximate Hamming: inverted lists or HNSW")

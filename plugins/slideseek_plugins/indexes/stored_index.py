@@ -6,13 +6,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, TypeAlias, runtime_checkable
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from slideseek.errors import SlideseekError
-from slideseek.interfaces import Index
 from slideseek.types import Code, CodeSpec, Float64, Hit, Int64, Mask
 
 from .ranking import nearest
@@ -20,15 +19,6 @@ from .store import SlideStore
 
 Near: TypeAlias = tuple[Int64, Float64]
 """Slots and the distances of the slides in them, side by side."""
-
-
-@runtime_checkable
-class BatchIndex(Index, Protocol):
-    """An index that answers many queries at once, faster than one by one and with the same hits."""
-
-    def search_many(self, codes: Sequence[Code], k: int, among: Mask | None = None) -> list[list[Hit]]:
-        """Return `search(code, k, among)` of every code, in order."""
-        ...
 
 
 @dataclass

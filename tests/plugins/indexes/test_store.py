@@ -14,13 +14,12 @@ import numpy as np
 import pytest
 
 from slideseek.errors import DamagedError, SlideseekError
-from slideseek.interfaces import Index
+from slideseek.interfaces import BatchIndex, Index
 from slideseek.types import Code, CodeSpec
 from slideseek_plugins.indexes import folder as files
 from slideseek_plugins.indexes.cosine import Cosine
 from slideseek_plugins.indexes.hamming import Hamming
 from slideseek_plugins.indexes.sparse import Sparse
-from slideseek_plugins.indexes.stored_index import BatchIndex
 
 BITS, FLOATS, SETS = CodeSpec("bits", 12), CodeSpec("sparse", 5), CodeSpec("bits", 12, many=True)
 KINDS = [(Hamming, BITS), (Hamming, SETS), (Cosine, CodeSpec("float", 5, many=True)), (Sparse, FLOATS)]
