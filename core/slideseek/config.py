@@ -9,10 +9,11 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any
 
-from slideseek.errors import UsageError
-from slideseek.plugins import KINDS, Kind, Registry, nearest
+from slideseek.errors import PluginError, SlideseekError, UsageError, one_line
+from slideseek.options import option_types
+from slideseek.plugins import KINDS, Kind, Registry, nearest, output_aside
 
 CONFIG_NAME = "slideseek.toml"
 _ENGINE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -110,7 +111,11 @@ def make_component(registry: Registry, config: ComponentConfig, where: str) -> A
     of the dataclass's fields without any coercion a person would not expect: no bool for an int, no text for
     a number. Ranges are the component's own business, in `__post_init__`.
     """
-    loaded = registry.load(config.kind, config.use)
+    try:
+        loaded = registry.load(config.kind, config.use)
+        hints = option_types(loaded)
+    except PluginError as error:
+        raise PluginError(f"{where}: {error.cause}", error.fix) from error
     fields = {f.name: f for f in dataclasses.fields(loaded) if f.init}
     what = f"{config.kind} {config.use!r}"
     for key in config.options:
@@ -124,12 +129,19 @@ def make_component(registry: Registry, config: ComponentConfig, where: str) -> A
         required = spec.default is dataclasses.MISSING and spec.default_factory is dataclasses.MISSING
         if required and key not in config.options:
             raise UsageError(f"{where}.{key}: {what} needs this option", f"add {key} = ... to the table")
-    hints = get_type_hints(loaded)
     values = {key: _typed(hints[key], value, f"{where}.{key}") for key, value in config.options.items()}
     try:
-        return loaded(**values)
+        with output_aside():
+            return loaded(**values)
     except ValueError as error:  # ranges: by convention the message begins with the field's name
         raise UsageError(f"{where}.{error}") from error
+    except SlideseekError:
+        raise
+    except (Exception, SystemExit) as error:
+        owner = registry.find(config.kind, config.use).owner
+        raise PluginError(
+            f"{where}: {what} of {owner} cannot be made ({one_line(error)})", "update the plugin"
+        ) from error
 
 
 def settings(component: Any, use: str) -> dict[str, Any]:
@@ -141,7 +153,14 @@ def settings(component: Any, use: str) -> dict[str, Any]:
     kept: dict[str, Any] = {"use": use}
     for spec in dataclasses.fields(component):
         if spec.init and spec.metadata.get("affects_result", True):
-            kept[spec.name] = _plain(getattr(component, spec.name))
+            value = getattr(component, spec.name)
+            try:
+                kept[spec.name] = _plain(value)
+            except TypeError as error:
+                raise PluginError(
+                    f"{use!r}: option {spec.name!r} is {value!r}; a configuration cannot hold {error}",
+                    "use numbers, text, booleans, paths and tuples of them, or mark the field init=False",
+                ) from error
     return kept
 
 
@@ -193,8 +212,13 @@ def _typed(hint: Any, value: Any, where: str) -> Any:
 
 
 def _plain(value: Any) -> Any:
+    """Return an option as JSON and TOML know it; a `TypeError` names the type of what they do not know."""
     if isinstance(value, Path):
         return str(value)
     if isinstance(value, list | tuple):
         return [_plain(v) for v in value]
-    return value
+    if isinstance(value, Mapping) and all(isinstance(key, str) for key in value):
+        return {key: _plain(v) for key, v in value.items()}
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    raise TypeError(f"a {type(value).__name__}")

@@ -17,7 +17,7 @@ from slideseek.building.build import Builder
 from slideseek.building.reporting import BuildSummary, Reporter
 from slideseek.config import CONFIG_NAME
 from slideseek.engine import make_engines
-from slideseek.errors import SlideseekError
+from slideseek.errors import SlideseekError, UsageError
 from slideseek.plugins import load_registry
 from slideseek.report.assemble import search_report
 from slideseek.report.page import Table, render_report
@@ -26,6 +26,8 @@ from slideseek.slides.discovery import find_slides
 from slideseek.testing.histology import demo_slides, write_demo
 
 REPORT_NAME = "report.html"
+MARK_NAME = ".slideseek-demo"
+"""Marks a folder the demonstration made, the only kind it writes into again."""
 
 DEMO_CONFIG = """\
 # The demonstration's engines. The generated slides are small, so patches are 128 µm wide instead of 500.
@@ -76,6 +78,10 @@ def run_demo(
         yield
         seconds[name] = time.perf_counter() - started
 
+    if folder.exists() and any(folder.iterdir()) and not (folder / MARK_NAME).exists():
+        raise UsageError(f"{folder} is not empty and no demonstration", "choose a new folder with --dir")
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / MARK_NAME).touch()
     with step("generate"):
         manifest = folder / "slides" / "manifest.csv"
         if not manifest.exists() or len(read_manifest(manifest).rows) != len(demo_slides(patients)):

@@ -1,6 +1,6 @@
 """An engine: four components and the one-directional flow from a slide to a code.
 
-The engine computes; it knows no archive. `slideseek.build` keeps what it computes, `slideseek.search` uses it.
+The engine computes; it knows no archive. `slideseek.building` keeps what it computes, `slideseek.search` uses it.
 """
 
 from __future__ import annotations

@@ -42,6 +42,10 @@ class SlideError(SlideseekError):
     """One slide that cannot be read or used; the run goes on without it."""
 
 
+class RegionError(SlideError):
+    """A region of a slide that cannot be decoded; the rest of the slide can."""
+
+
 class EmptyBagError(SlideseekError):
     """A bag without patches was given to an encoder."""
 

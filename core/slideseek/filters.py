@@ -1,18 +1,19 @@
-"""Filters over the manifest's fields: `site=lung`, `age>=60`, `label in a,b`, `center!=A2`."""
+"""Filters over the manifest's fields: `site=lung`, `age>=60`, `label in a,b`, `Tumor Stage!=IV`."""
 
 from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 
+from slideseek.archive.manifest import ALIASES
 from slideseek.errors import UsageError
 from slideseek.plugins import nearest
 from slideseek.types import SlideRecord
 
 NAMED_FIELDS = ("id", "patient", "site", "label", "center")
-_PATTERN = re.compile(r"\s*(?P<field>[^=!<>\s]+)\s*(?P<sign>!=|<=|>=|=|<|>|\sin\s)\s*(?P<value>.*?)\s*")
+_SIGN = re.compile(r"!=|<=|>=|=|<|>|\sin\s")
 _NUMERIC: dict[str, Callable[[float, float], bool]] = {
     "<": operator.lt,
     "<=": operator.le,
@@ -23,15 +24,16 @@ _NUMERIC: dict[str, Callable[[float, float], bool]] = {
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """One condition on one field of a slide's record."""
+    """One condition on one field of a slide's record. free: a column kept as it is, not one of `NAMED_FIELDS`."""
 
     field: str
+    free: bool
     sign: str
     value: str
 
     def __call__(self, record: SlideRecord) -> bool:
         """Say whether a slide passes. A numeric comparison with something that is no number does not."""
-        got = field_value(record, self.field)
+        got = record.fields.get(self.field, "") if self.free else str(getattr(record, self.field))
         if self.sign == "=":
             return got == self.value
         if self.sign == "!=":
@@ -47,26 +49,43 @@ class Filter:
 def parse_filter(text: str, known: Collection[str]) -> Filter:
     """Read one condition; an unknown field is an error that names the nearest.
 
-    known: free fields of the archive's manifest besides the named ones.
+    known: free fields of the archive's manifest. A free field of exactly that name is meant before a named one; a
+    named one also goes by the headings a manifest may use for it (`diagnosis` is `label`).
     """
-    match = _PATTERN.fullmatch(text)
-    if match is None:
+    splits = list(_splits(text))
+    if not splits:
         raise UsageError(f"cannot read the filter {text!r}", "write FIELD=VALUE, !=, <, <=, >, >= or 'FIELD in A,B'")
-    field, sign, value = match["field"], match["sign"].strip(), match["value"]
-    names = [*NAMED_FIELDS, *known]
-    if field not in names:
-        near = nearest(field, names)
+    # A name may hold a sign itself ("PD-L1 >= 1%", "margin in mm"): the first split that yields a known field counts.
+    for name, sign, value in splits:
+        free = name in known
+        field = name if free else _named(name)
+        if field:
+            break
+    else:
+        name = splits[0][0]
+        names = [*NAMED_FIELDS, *known]
+        near = nearest(name, [*names, *(alias for role in NAMED_FIELDS for alias in ALIASES[role])])
         raise UsageError(
-            f"no field {field!r} in this archive", f"did you mean {near!r}?" if near else f"fields: {', '.join(names)}"
+            f"no field {name!r} in this archive", f"did you mean {near!r}?" if near else f"fields: {', '.join(names)}"
         )
     if sign in _NUMERIC:
         try:
             float(value)
         except ValueError:
             raise UsageError(f"{text!r}: {value!r} is not a number", "compare with a number, or use = or !=") from None
-    return Filter(field, sign, value)
+    return Filter(field, free, sign, value)
 
 
-def field_value(record: SlideRecord, name: str) -> str:
-    """Return a field of a record, named or free; "" when the slide has none."""
-    return str(getattr(record, name)) if name in NAMED_FIELDS else record.fields.get(name, "")
+def _splits(text: str) -> Iterator[tuple[str, str, str]]:
+    """Yield (field, sign, value) for every place a sign may stand at, from left to right."""
+    for match in _SIGN.finditer(text):
+        if field := text[: match.start()].strip():
+            yield field, match.group().strip(), text[match.end() :].strip()
+
+
+def _named(name: str) -> str:
+    """Return the named field a name stands for, "" when it stands for none."""
+    if name in NAMED_FIELDS:
+        return name
+    plain = name.lower().replace(" ", "_").replace("-", "_")
+    return next((role for role in NAMED_FIELDS if plain in ALIASES[role]), "")

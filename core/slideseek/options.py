@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
 import types
 from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from slideseek.errors import PluginError, message
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -20,12 +23,32 @@ class Option:
 
 def describe_options(component: type[Any]) -> list[Option]:
     """Return the options of a component class, in the order of its fields."""
-    hints = get_type_hints(component)
+    hints = option_types(component)
     return [
         Option(spec.name, _type(hints[spec.name]), _default(spec), _is_required(spec))
         for spec in dataclasses.fields(component)
         if spec.init
     ]
+
+
+def option_types(component: type[Any]) -> dict[str, Any]:
+    """Return the type of each option. Other annotations, such as those of learnt state, need not mean anything here."""
+    found: dict[str, Any] = {}
+    for spec in dataclasses.fields(component):
+        if not spec.init:
+            continue
+        owner = next(base for base in component.__mro__ if spec.name in base.__dict__.get("__annotations__", {}))
+        written = owner.__annotations__[spec.name]
+        holder = types.SimpleNamespace(__annotations__={spec.name: written})
+        try:
+            found |= get_type_hints(holder, vars(sys.modules[owner.__module__]), dict(vars(owner)))
+        except Exception as error:  # an annotation is an expression: evaluating it may raise anything
+            raise PluginError(
+                f"class {component.__qualname__}: the annotation {written!r} of option {spec.name!r} means nothing when"
+                f" slideseek runs ({message(error)})",
+                "import what it names at the top of the module, not under TYPE_CHECKING",
+            ) from error
+    return found
 
 
 def _is_required(spec: dataclasses.Field[Any]) -> bool:

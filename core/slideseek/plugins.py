@@ -6,11 +6,13 @@ Listing imports no component: a plugin registers import strings. A plugin that f
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import difflib
 import importlib
 import os
-from collections.abc import Callable, Iterable, Sequence
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Literal, TypeAlias, get_args
@@ -87,6 +89,8 @@ class Registry:
         hint = f"did you mean {near!r}?" if (near := nearest(name, known)) else f"available: {', '.join(known)}"
         if self.broken:
             hint += f" ({len(self.broken)} broken: see 'slideseek plugins list')"
+        if self.disabled:
+            hint += f" (disabled by {DISABLED_VARIABLE}, and may have it: {', '.join(self.disabled)})"
         raise PluginError(f"no {kind} named {name!r}", hint)
 
     def load(self, kind: Kind, name: str) -> type[Any]:
@@ -97,8 +101,9 @@ class Registry:
         if not (module and separator and attribute):
             raise PluginError(f"{where}: import string {entry.target!r} is not 'package.module:Class'")
         try:
-            loaded = getattr(importlib.import_module(module), attribute)
-        except Exception as error:  # a plugin's import can raise anything; the person needs its one line
+            with output_aside():
+                loaded = getattr(importlib.import_module(module), attribute)
+        except (Exception, SystemExit) as error:  # a plugin's import can raise anything; the person needs its one line
             raise PluginError(
                 f"{where} cannot be imported from {entry.target!r} ({one_line(error)})",
                 "install what it needs, or update the plugin",
@@ -129,8 +134,9 @@ def load_registry(extra: Sequence[tuple[str, object]] = (), disabled: Iterable[s
             skipped.append(name)
             return
         try:
-            entries.extend(_collect(name, distribution, version, load()))
-        except Exception as error:  # isolation: one broken plugin must not take the others down
+            with output_aside():
+                entries.extend(_collect(name, distribution, version, load()))
+        except (Exception, SystemExit) as error:  # isolation: one broken plugin must not take the others down
             broken.append(Broken(name, distribution, version, one_line(error)))
 
     for point in sorted(entry_points(group=PROJECT), key=lambda p: (p.name, p.value)):
@@ -139,6 +145,13 @@ def load_registry(extra: Sequence[tuple[str, object]] = (), disabled: Iterable[s
     for name, plugin in extra:
         ask(name, name, "-", lambda plugin=plugin: plugin)  # type: ignore[misc]
     return Registry(tuple(entries), tuple(broken), tuple(skipped))
+
+
+@contextlib.contextmanager
+def output_aside() -> Iterator[None]:
+    """Send what a plugin prints while it loads to standard error: standard output is for results, such as JSON."""
+    with contextlib.redirect_stdout(sys.stderr):
+        yield
 
 
 def nearest(name: str, known: Iterable[str], cutoff: float = 0.6) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -17,7 +17,7 @@ from slideseek.archive.payloads import unpack_code
 from slideseek.bench.measures import majority
 from slideseek.building.index_store import open_index
 from slideseek.building.ledger import Ledger
-from slideseek.engine import Engine
+from slideseek.engine import Engine, make_engine
 from slideseek.errors import SlideseekError, UsageError
 from slideseek.filters import Filter, parse_filter
 from slideseek.plugins import nearest
@@ -28,10 +28,14 @@ Mode: TypeAlias = Literal["vertical", "horizontal"]
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """What is searched for: a code and what is known about its slide."""
+    """What is searched for: a code and what is known about its slide.
+
+    fingerprint: names the slide's content, so that the slide is known under any other id too.
+    """
 
     record: SlideRecord
     code: Code
+    fingerprint: str
     notes: tuple[str, ...] = ()
 
 
@@ -73,7 +77,9 @@ class Searcher:
         opened = open_index(archive, engine, self._ledger)
         self.index = opened.index
         self._notes.extend(opened.notes)
-        self._records = {row.id: row.record for row in archive.catalog.slides}
+        rows = list(archive.catalog.slides)
+        self._records = {row.id: row.record for row in rows}
+        self._fingerprints = {row.id: row.fingerprint for row in rows}
         if not len(self.index.ids):
             raise SlideseekError(f"engine {engine.name!r} has no indexed slide", "run 'slideseek build'")
         if behind := len(self._records) - len(self.index.ids):
@@ -107,7 +113,7 @@ class Searcher:
                 f"slide {slide_id!r} has no code of engine {self.engine.name!r}",
                 "run 'slideseek build'; 'slideseek status' tells why it failed",
             )
-        return Query(row.record, unpack_code(payload, slide_id))
+        return Query(row.record, unpack_code(payload, slide_id), row.fingerprint)
 
     def file(self, path: Path, site: str = "", patient: str = "", mpp: float | None = None) -> Query:
         """Make a query of a slide file: selected, featurized and encoded now, and not kept.
@@ -120,21 +126,36 @@ class Searcher:
         from slideseek.slides.reader import open_slide
         from slideseek.slides.resolution import finer_than_scanned
 
-        for twin in self.archive.catalog.slides.by_fingerprint(fingerprint(path)):
+        content = fingerprint(path)
+        twins = self.archive.catalog.slides.by_fingerprint(content)
+        for twin in twins:
             if self._ledger.done(self.engine, "encode", twin) and mpp in (None, twin.record.mpp):
-                query = self.stored(twin.id)
-                return Query(query.record, query.code, (f"{path.name} is slide {twin.id!r} of the archive",))
+                note = f"{path.name} is slide {twin.id!r} of the archive"
+                return replace(self.stored(twin.id), notes=(note,))
+        self._check_components()
         with open_slide(path, mpp=mpp) as slide:
             patches = self.engine.select(slide)
             if not len(patches):
-                raise SlideseekError(f"no tissue found in {path.name}", "look at the slide")
+                raise SlideseekError(f"no tissue found in {path.name}", "look at it with 'slideseek inspect'")
             bag = self.engine.featurize(slide, patches, site)
             self._load_model()
-            finer = finer_than_scanned(slide.mpp, read_mpp(patches, self.engine.read_side(patches)))
-            notes = tuple(note for note in (*slide.notes, finer) if note)
+            notes = [*slide.notes, finer_than_scanned(slide.mpp, read_mpp(patches, self.engine.read_side(patches)))]
             code = self.engine.encode(bag)
+        if not patient and not twins:
+            notes.append(f"the patient of {path.name} is unknown, so that patient's slides are not left out: --patient")
         # The path is no slide's id, so a slide of the archive that shares the file's stem is not left out.
-        return Query(SlideRecord(str(path), str(path), patient=patient, site=site), code, notes)
+        record = SlideRecord(str(path), str(path), patient=patient, site=site)
+        return Query(record, code, content, tuple(note for note in notes if note))
+
+    def _check_components(self) -> None:
+        """See that the components still are what the stored codes were made with."""
+        now = make_engine(self.engine.config, self.engine.registry)
+        if now.resolved != self.engine.resolved:
+            raise SlideseekError(
+                f"the components of engine {self.engine.name!r} have changed since it was built",
+                "run 'slideseek build', then search again",
+            )
+        self.engine = now
 
     def _load_model(self) -> None:
         """Restore the fitted encoder; searching with stored codes does not need it."""
@@ -156,7 +177,8 @@ class Searcher:
         """Return the k slides nearest to a query.
 
         mode: `vertical` looks among slides of the query's site only. where: filters, all of which must hold.
-        The query's slide and its patient's other slides are left out unless `include_same_patient`.
+        The query's slide, under whatever id, and its patient's other slides are left out unless
+        `include_same_patient`.
         """
         if k < 1:
             raise UsageError(f"k must be at least 1, not {k}")
@@ -167,7 +189,7 @@ class Searcher:
             )
         filters = [parse_filter(text, self.fields) for text in where]
         started = time.perf_counter()
-        among = self._mask(query.record, mode, filters, include_same_patient)
+        among = self._mask(query, mode, filters, include_same_patient)
         hits = self.index.search(query.code, k, among)
         milliseconds = 1000 * (time.perf_counter() - started)
         found = [Found(rank, hit, self._records[hit.slide_id]) for rank, hit in enumerate(hits, start=1)]
@@ -179,11 +201,14 @@ class Searcher:
         notes = (*self._notes, *query.notes)
         return Answer(query.record, self.engine.name, mode, found, votes, int(among.sum()), milliseconds, notes)
 
-    def _mask(self, query: SlideRecord, mode: Mode, filters: Sequence[Filter], include_same_patient: bool) -> Mask:
+    def _mask(self, query: Query, mode: Mode, filters: Sequence[Filter], include_same_patient: bool) -> Mask:
+        same_content = {i for i, name in self._fingerprints.items() if name == query.fingerprint}
+        patients = {query.record.patient, *(self._records[i].patient for i in same_content)} - {""}
+
         def passes(record: SlideRecord) -> bool:
-            if mode == "vertical" and record.site != query.site:
+            if mode == "vertical" and record.site != query.record.site:
                 return False
-            same = record.id == query.id or bool(query.patient and record.patient == query.patient)
+            same = record.id in same_content or record.patient in patients
             return (include_same_patient or not same) and all(condition(record) for condition in filters)
 
         return np.fromiter((passes(self._records[i]) for i in self.index.ids), dtype=bool, count=len(self.index.ids))

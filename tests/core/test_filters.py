@@ -32,10 +32,54 @@ def test_conditions(text, passes):
 
 
 @pytest.mark.parametrize(
+    ("text", "passes"),
+    [
+        ("diagnosis=LUAD", True),
+        ("subtype=LUSC", False),
+        ("primary_site in lung,colon", True),
+        ("Primary Site=lung", True),
+        ("case_id=p", True),
+        ("patient_id!=p", False),
+        ("slide_id=a", True),
+        ("centre=A2", True),
+        ("tss=A3", False),
+    ],
+)
+def test_a_named_field_goes_by_the_headings_of_a_manifest(text, passes):
+    assert parse_filter(text, ["age"])(RECORD) is passes
+
+
+def test_a_free_field_of_exactly_that_name_wins():
+    record = SlideRecord("a", "a.svs", label="LUAD", site="lung", fields={"diagnosis": "tumour", "site": "left"})
+    assert parse_filter("diagnosis=tumour", ["diagnosis", "site"])(record)
+    assert parse_filter("site=left", ["diagnosis", "site"])(record)
+    assert parse_filter("subtype=LUAD", ["diagnosis", "site"])(record)
+    assert not parse_filter("diagnosis=tumour", ["site"])(record)
+
+
+@pytest.mark.parametrize(
+    ("text", "passes"),
+    [
+        ("Tumor Stage=IV", True),
+        ("Tumor Stage in I,II", False),
+        (" Tumor Stage  !=  III ", True),
+        ("PD-L1 >= 1%=yes", True),
+        ("margin in mm>2", True),
+        ("margin in mm in 3,4", True),
+    ],
+)
+def test_field_names_with_spaces_and_signs(text, passes):
+    record = SlideRecord("a", "a.svs", fields={"Tumor Stage": "IV", "PD-L1 >= 1%": "yes", "margin in mm": "3"})
+    assert parse_filter(text, list(record.fields))(record) is passes
+
+
+@pytest.mark.parametrize(
     ("text", "message"),
     [
         ("lung", "cannot read the filter"),
+        ("=lung", "cannot read the filter"),
         ("sitee=lung", "did you mean 'site'?"),
+        ("diagnossis=LUAD", "did you mean 'diagnosis'?"),
         ("zzz=1", "fields: id, patient"),
         ("age>=old", "'old' is not a number"),
     ],

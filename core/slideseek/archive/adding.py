@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal
 
-from slideseek.archive.archive import Archive
+from slideseek.archive.archive import Archive, absolute
 from slideseek.archive.files import sha256_file
 from slideseek.archive.manifest import Manifest, ManifestRow, Problem
 from slideseek.archive.matching import match_rows, stem_ids
@@ -15,9 +14,8 @@ from slideseek.archive.slide_table import SlideRow
 from slideseek.errors import SlideError, SlideseekError
 from slideseek.slides.contours import read_polygons
 from slideseek.slides.identity import fingerprint
+from slideseek.slides.reader import open_slide
 from slideseek.types import SlideRecord
-
-OUTLINE_MARK = "+contours:"
 
 
 @dataclass(slots=True)
@@ -32,160 +30,191 @@ class AddSummary:
 
 
 @dataclass(frozen=True, slots=True)
-class _Content:
-    """The identity of a file's content, and the stat that lets it be known again without reading."""
+class StatedMpp:
+    """A resolution the user states for many slides at once.
 
-    path: Path
-    fingerprint: str
-    bytes: int
-    mtime_ns: int
+    override: take it for slides too that state their own; else it serves only those that state none.
+    """
+
+    mpp: float
+    override: bool = False
+
+    def applies(self, path: Path) -> bool:
+        """Say whether it is to be used for a file: one that opens without it has a resolution of its own."""
+        if self.override:
+            return True
+        try:
+            open_slide(path).close()
+            return False
+        except SlideError:
+            return True
 
 
 def add_slides(
     archive: Archive,
     files: Sequence[Path],
     manifest: tuple[Path, Manifest] | None = None,
-    mpp: float | None = None,
+    stated: StatedMpp | None = None,
     on_slide: Callable[[str], None] | None = None,
 ) -> AddSummary:
     """Record slides in the catalogue, each in a commit of its own.
 
-    files: slide files. manifest: its path and content; with one, only slides it names are added. mpp: a
-    resolution for slides whose row states none. A slide known by its content keeps its id when its file has
-    moved; one whose content, resolution or site changed loses what was computed from the old.
+    files: slide files. manifest: its path and content; with one, only slides it names are added, and what it has no
+    column for is left as it was. stated: a resolution for slides without one. A slide known by its content keeps its
+    id when its file has moved; one whose content, resolution or site changed loses what was computed from the old.
     """
-    summary = AddSummary()
-    known = {archive.slide_path(row.record): row for row in archive.catalog.slides}
-    if manifest is not None:
-        path, table = manifest
-        summary.problems.extend(table.problems)
-        summary.notes.extend(table.notes)
-        matches, unmatched, rest = match_rows(table, path.parent, files)
-        summary.problems.extend(unmatched)
+    return _Adder(archive, stated, on_slide or (lambda _: None)).run(files, manifest)
+
+
+class _Adder:
+    """One `add` under way."""
+
+    def __init__(self, archive: Archive, stated: StatedMpp | None, on_slide: Callable[[str], None]) -> None:
+        self.archive = archive
+        self.slides = archive.catalog.slides
+        self.stated = stated
+        self.on_slide = on_slide
+        self.summary = AddSummary()
+        self.known = {archive.slide_path(row.record).resolve(): row for row in self.slides}
+
+    def run(self, files: Sequence[Path], manifest: tuple[Path, Manifest] | None) -> AddSummary:
+        if manifest is None:
+            self._unnamed(files)
+        else:
+            self._named(files, *manifest)
+        return self.summary
+
+    def _named(self, files: Sequence[Path], path: Path, manifest: Manifest) -> None:
+        """Add the slides a manifest names."""
+        self.summary.problems.extend(manifest.problems)
+        self.summary.notes.extend(manifest.notes)
+        matches, unmatched, rest = match_rows(manifest, path.parent, files)
+        self.summary.problems.extend(unmatched)
         if rest:
             some = ", ".join(f.name for f in rest[:3]) + (", ..." if len(rest) > 3 else "")
-            summary.notes.append(f"{len(rest)} file(s) are not named in {path.name} and were not added: {some}")
+            self.summary.notes.append(f"{len(rest)} file(s) are not named in {path.name} and were not added: {some}")
         for row, file in matches:
-            outline = _outline(row, path.parent, summary)
-            if outline is not None and (content := _identify(file, known, summary)):
-                record = _record(archive, row, file, mpp, outline)
-                _put(archive, record, _outlined(content, outline), summary)
-            if on_slide:
-                on_slide(row.id)
-        return summary
-    contents = []
-    for file in files:
-        if content := _identify(file, known, summary):
-            contents.append(content)
-        if on_slide:
-            on_slide(file.name)
-    _add_unnamed(archive, contents, mpp, summary)
-    return summary
+            content = self._identify(file)
+            if content is not None and self._take_over(row.id, content):
+                self._named_one(row, content, path.parent, manifest)
+            self.on_slide(row.id)
 
+    def _named_one(self, row: ManifestRow, content: SlideRow, folder: Path, manifest: Manifest) -> None:
+        before = self.slides.get(row.id)
+        old = before.record if before else SlideRecord(row.id, "")
+        said = {
+            role: getattr(row, role) for role in ("patient", "site", "label", "center", "mpp") if role in manifest.roles
+        }
+        record = replace(old, path=content.record.path, fields={**old.fields, **row.fields}, **said)
+        record = self._with_resolution(record)
+        outline = before.outline if before else ""
+        if "contours" in manifest.roles:
+            contours = absolute(folder / row.contours) if row.contours else None
+            try:
+                if contours is not None:
+                    read_polygons(contours)
+            except SlideseekError as error:
+                self.summary.problems.append(Problem(row.id, error.cause, error.fix))
+                return
+            record = replace(record, contours=self.archive.portable_path(contours) if contours else "")
+            outline = sha256_file(contours) if contours else ""
+        self._put(replace(content, record=record, outline=outline))
 
-def _identify(file: Path, known: dict[Path, SlideRow], summary: AddSummary) -> _Content | None:
-    """Name a file's content; a file that has not been touched since it was added is not read again."""
-    full = file.absolute()
-    try:
-        stat = full.stat()
-        before = known.get(full)
-        if before and (before.bytes, before.mtime_ns) == (stat.st_size, stat.st_mtime_ns):
-            return _Content(full, before.fingerprint, stat.st_size, stat.st_mtime_ns)
-        return _Content(full, fingerprint(full), stat.st_size, stat.st_mtime_ns)
-    except SlideError as error:
-        summary.problems.append(Problem(file.name, error.cause, error.fix))
-    except OSError as error:
-        summary.problems.append(Problem(file.name, f"cannot be read ({error.strerror})", "check the path and rights"))
-    return None
+    def _take_over(self, slide_id: str, content: SlideRow) -> bool:
+        """Rename the slide a manifest now gives a name to; say whether the name can be used."""
+        here = self.known.get(self.archive.slide_path(content.record).resolve())
+        if here is None or here.id == slide_id or self.slides.get(here.id) is None:
+            return True
+        if self.slides.get(slide_id) is not None:
+            cause = f"its file {here.record.path} is slide {here.id!r} of the archive already"
+            self.summary.problems.append(Problem(slide_id, cause, "name each file once, or remove the other slide"))
+            return False
+        with self.archive.catalog.transaction():
+            self.slides.rename(here.id, slide_id)
+        self.summary.notes.append(f"slide {here.id!r} is now named {slide_id!r}")
+        return True
 
+    def _unnamed(self, files: Sequence[Path]) -> None:
+        """Add files no manifest names: known content keeps its slide, new content gets an id from the file's stem."""
+        fresh: list[SlideRow] = []
+        first_with: dict[str, Path] = {}
+        for file in files:
+            content = self._identify(file)
+            self.on_slide(file.name)
+            if content is None:
+                continue
+            path = self.archive.slide_path(content.record)
+            row = self.known.get(path.resolve())
+            twins = self.slides.by_fingerprint(content.fingerprint)
+            if row is None and twins:
+                if self.archive.slide_path(twins[0].record).exists():
+                    self.summary.notes.append(f"{file} is a copy of slide {twins[0].id!r} and was not added")
+                    continue
+                row = twins[0]  # the file has moved
+            if row is not None:
+                record = self._with_resolution(replace(row.record, path=content.record.path))
+                self._put(replace(content, record=record, outline=row.outline))
+            elif content.fingerprint in first_with:
+                same = first_with[content.fingerprint]
+                self.summary.notes.append(f"{file} has the same content as {same} and was not added")
+            else:
+                first_with[content.fingerprint] = file
+                fresh.append(content)
+        ids = stem_ids(((self.archive.slide_path(c.record), c.fingerprint) for c in fresh), self.slides.ids())
+        for content in fresh:
+            name = ids[self.archive.slide_path(content.record)]
+            self._put(replace(content, record=self._with_resolution(replace(content.record, id=name))))
 
-def _outline(row: ManifestRow, folder: Path, summary: AddSummary) -> Path | Literal[""] | None:
-    """Return the outline a row names, "" when it names none, None when it cannot be used."""
-    if not row.contours:
-        return ""
-    outline = (folder / row.contours).absolute()
-    try:
-        read_polygons(outline)
-        return outline
-    except SlideseekError as error:
-        summary.problems.append(Problem(row.id, error.cause, error.fix))
+    def _identify(self, file: Path) -> SlideRow | None:
+        """Name a file's content; a file that has not been touched since it was added is not read again."""
+        full = absolute(file)
+        record = SlideRecord("", self.archive.portable_path(full))
+        if not full.name.isprintable():
+            cause = f"the file name {ascii(full.name)} has control characters"
+            self.summary.problems.append(Problem(ascii(full.name), cause, "rename the file"))
+            return None
+        try:
+            stat = full.stat()
+            before = self.known.get(full.resolve())
+            touched = before is None or (before.bytes, before.mtime_ns) != (stat.st_size, stat.st_mtime_ns)
+            name = fingerprint(full) if before is None or touched else before.fingerprint
+            return SlideRow(record, name, stat.st_size, stat.st_mtime_ns)
+        except SlideError as error:
+            self.summary.problems.append(Problem(file.name, error.cause, error.fix))
+        except (OSError, RuntimeError) as error:  # RuntimeError: a loop of links
+            self.summary.problems.append(Problem(file.name, f"cannot be read ({error})", "check the path and rights"))
         return None
 
-
-def _outlined(content: _Content, outline: Path | Literal[""]) -> _Content:
-    """Make an outline a part of the content's identity, so that a changed one is selected from anew."""
-    plain = content.fingerprint.partition(OUTLINE_MARK)[0]
-    name = f"{plain}{OUTLINE_MARK}{sha256_file(outline)}" if outline else plain
-    return replace(content, fingerprint=name)
-
-
-def _record(
-    archive: Archive, row: ManifestRow, file: Path, mpp: float | None, outline: Path | Literal[""]
-) -> SlideRecord:
-    return SlideRecord(
-        id=row.id,
-        path=archive.portable_path(file),
-        patient=row.patient,
-        site=row.site,
-        label=row.label,
-        center=row.center,
-        mpp=row.mpp if row.mpp is not None else mpp,
-        contours=archive.portable_path(outline) if outline else "",
-        fields=row.fields,
-    )
-
-
-def _add_unnamed(archive: Archive, contents: Sequence[_Content], mpp: float | None, summary: AddSummary) -> None:
-    """Add files no manifest names: known content keeps its slide, new content gets an id from the file's stem."""
-    slides = archive.catalog.slides
-    here = {archive.slide_path(row.record): row for row in slides}
-    fresh: list[_Content] = []
-    first_with: dict[str, Path] = {}
-    for content in contents:
-        row = here.get(content.path)
-        twins = slides.by_fingerprint(content.fingerprint)
-        if row is None and twins:
-            if archive.slide_path(twins[0].record).exists():
-                summary.notes.append(f"{content.path} is a copy of slide {twins[0].id!r} and was not added")
-                continue
-            row = twins[0]  # the file has moved
-        if row is not None:
-            old = row.record
-            stated = old.mpp if mpp is None else mpp
-            moved = replace(old, path=archive.portable_path(content.path), mpp=stated)
-            outline: Path | Literal[""] = archive.root / old.contours if old.contours else ""
-            _put(archive, moved, _outlined(content, outline), summary)
-        elif content.fingerprint in first_with:
-            summary.notes.append(
-                f"{content.path} has the same content as {first_with[content.fingerprint]} and was not added"
+    def _with_resolution(self, record: SlideRecord) -> SlideRecord:
+        """Give a slide the resolution the user states, where it is to be used."""
+        if self.stated is None or (record.mpp is not None and not self.stated.override):
+            return record
+        if not self.stated.applies(self.archive.slide_path(record)):
+            self.summary.notes.append(
+                f"{record.id}: states its own resolution, so {self.stated.mpp:g} µm/px was not used"
+                " (--override-mpp would)"
             )
+            return record
+        return replace(record, mpp=self.stated.mpp)
+
+    def _put(self, slide: SlideRow) -> None:
+        """Commit one slide and drop what was computed from content or settings that changed."""
+        before = self.slides.get(slide.id)
+        if before == slide:
+            self.summary.unchanged.append(slide.id)
+            return
+        catalog = self.archive.catalog
+        with catalog.transaction():
+            self.slides.put(slide)
+            if before and (before.content, before.record.mpp) != (slide.content, slide.record.mpp):
+                catalog.forget_stages(slide.id, ("select", "featurize", "encode"))
+            elif before and before.record.site != slide.record.site:
+                catalog.forget_stages(slide.id, ("encode",))
+        self.known[self.archive.slide_path(slide.record).resolve()] = slide
+        if before is None:
+            self.summary.added.append(slide.id)
+            for twin in self.slides.by_fingerprint(slide.fingerprint):
+                if twin.id != slide.id:
+                    self.summary.notes.append(f"slide {slide.id!r} has the same content as slide {twin.id!r}")
         else:
-            first_with[content.fingerprint] = content.path
-            fresh.append(content)
-    ids = stem_ids(((c.path, c.fingerprint) for c in fresh), slides.ids())
-    for content in fresh:
-        record = SlideRecord(ids[content.path], archive.portable_path(content.path), mpp=mpp)
-        _put(archive, record, content, summary)
-
-
-def _put(archive: Archive, record: SlideRecord, content: _Content, summary: AddSummary) -> None:
-    """Commit one slide and drop what was computed from content or settings that changed."""
-    catalog = archive.catalog
-    slide = SlideRow(record, content.fingerprint, content.bytes, content.mtime_ns)
-    before = catalog.slides.get(record.id)
-    if before == slide:
-        summary.unchanged.append(record.id)
-        return
-    with catalog.transaction():
-        catalog.slides.put(slide)
-        if before and (before.fingerprint, before.record.mpp) != (slide.fingerprint, record.mpp):
-            catalog.forget_stages(record.id, ("select", "featurize", "encode"))
-        elif before and before.record.site != record.site:
-            catalog.forget_stages(record.id, ("encode",))
-    if before is None:
-        summary.added.append(record.id)
-        for twin in catalog.slides.by_fingerprint(content.fingerprint):
-            if twin.id != record.id:
-                summary.notes.append(f"slide {record.id!r} has the same content as slide {twin.id!r}")
-    else:
-        summary.updated.append(record.id)
+            self.summary.updated.append(slide.id)

@@ -19,6 +19,13 @@ from slideseek.types import Bag, SlideRecord
 
 CATALOG_NAME = "catalog.sqlite"
 LOCK_NAME = ".lock"
+FOLDERS = ("features", "models", "training", "index", "runs")
+"""What slideseek itself writes below an archive's folder; slides and reports there are the user's."""
+
+
+def absolute(path: Path) -> Path:
+    """Return a path from the root without `..`; links are kept: one the user made is the user's name for a file."""
+    return Path(os.path.abspath(path))  # noqa: PTH100 - Path.absolute keeps `..`, Path.resolve follows links
 
 
 class Archive:
@@ -32,16 +39,18 @@ class Archive:
 
     @classmethod
     def create(cls, root: Path, config: str = DEFAULT_CONFIG) -> Archive:
-        """Make an archive in a new or empty folder; an archive that is there already is an error."""
-        if (root / CONFIG_NAME).exists() or (root / CATALOG_NAME).exists():
+        """Make an archive; one that is there already is an error, a half one gets what it lacks."""
+        if (root / CONFIG_NAME).exists() and (root / CATALOG_NAME).exists():
             raise UsageError(f"{root} is an archive already", f"edit {root / CONFIG_NAME}, or choose another folder")
         parse_config(config)
         try:
             root.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise UsageError(f"cannot make the folder {root}: {error.strerror}") from error
-        Catalog(root / CATALOG_NAME, create=True).close()
-        write_text(root / CONFIG_NAME, config)  # last: its presence is what makes the folder an archive
+        if not (root / CATALOG_NAME).exists():
+            Catalog(root / CATALOG_NAME, create=True).close()
+        if not (root / CONFIG_NAME).exists():  # last: its presence is what makes the folder an archive
+            write_text(root / CONFIG_NAME, config)
         return cls(root)
 
     @classmethod
@@ -66,7 +75,7 @@ class Archive:
 
     def portable_path(self, path: Path) -> str:
         """Return the path to keep for a slide: relative below the archive's folder, else absolute."""
-        full = Path(os.path.abspath(path))  # noqa: PTH100 - not resolved: a link the user made is the user's name for it
+        full = absolute(path)
         return str(full.relative_to(self.root)) if full.is_relative_to(self.root) else str(full)
 
     def bag(self, key: str, record: SlideRecord) -> Bag:
@@ -87,7 +96,7 @@ class Archive:
                 f"another slideseek is writing to {self.root}", "wait until it is done, then run this again"
             ) from error
         try:
-            clear_temporary(self.root)
+            clear_temporary(self.root, FOLDERS)
             yield
         finally:
             lock.release()

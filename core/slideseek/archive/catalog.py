@@ -70,11 +70,12 @@ class Finished:
 
 @dataclass(frozen=True, slots=True)
 class ModelRow:
-    """A fitted encoder: where it is and the SHA-256 of each of its files."""
+    """A fitted encoder: where it is, what it learnt from, and the SHA-256 of each of its files."""
 
     settings: str
     key: str
     folder: str
+    learnt_from: str
     files: Mapping[str, str]
     slides: int
     seconds: float
@@ -83,13 +84,14 @@ class ModelRow:
 
 @dataclass(frozen=True, slots=True)
 class IndexRow:
-    """A saved index and the generation of the codes it was derived from."""
+    """A saved index, the generation of the codes it was derived from, and the SHA-256 of each of its files."""
 
     engine: str
     settings: str
     codes: str
     generation: int
     folder: str
+    files: Mapping[str, str]
     slides: int
     bytes: int
     created: str = ""
@@ -184,6 +186,13 @@ class Catalog:
             (payload.key, payload.kind, json.dumps(payload.meta), payload.data, payload.file, payload.sha256),
         )
 
+    def sweep_payloads(self) -> list[str]:
+        """Drop what no stage of any slide refers to; return the files that nothing points to any more."""
+        orphans = "FROM payloads WHERE NOT EXISTS (SELECT 1 FROM stages WHERE stages.key = payloads.key)"
+        files = [row[0] for row in self._db.execute(f"SELECT file {orphans} AND file IS NOT NULL")]
+        self._db.execute(f"DELETE {orphans}")
+        return files
+
     def drop_payload(self, key: str) -> None:
         """Forget a payload found to be damaged, so that it is computed again."""
         self._db.execute("DELETE FROM payloads WHERE key = ?", (key,))
@@ -225,9 +234,9 @@ class Catalog:
     def put_model(self, model: ModelRow) -> None:
         """Make `model` the current one of its settings."""
         self._db.execute(
-            "INSERT OR REPLACE INTO models VALUES (?,?,?,?,?,?,?)",
+            "INSERT OR REPLACE INTO models VALUES (?,?,?,?,?,?,?,?)",
             (
-                *(model.settings, model.key, model.folder, json.dumps(dict(model.files))),
+                *(model.settings, model.key, model.folder, model.learnt_from, json.dumps(dict(model.files))),
                 *(model.slides, model.seconds, now()),
             ),
         )
@@ -235,15 +244,15 @@ class Catalog:
     def index(self, engine: str) -> IndexRow | None:
         """Return the saved index of an engine, if there is one."""
         row = self._db.execute("SELECT * FROM indexes WHERE engine = ?", (engine,)).fetchone()
-        return IndexRow(**dict(row)) if row else None
+        return IndexRow(**{**dict(row), "files": json.loads(row["files"])}) if row else None
 
     def put_index(self, index: IndexRow) -> None:
         """Make `index` the one an engine searches."""
         self._db.execute(
-            "INSERT OR REPLACE INTO indexes VALUES (?,?,?,?,?,?,?,?)",
+            "INSERT OR REPLACE INTO indexes VALUES (?,?,?,?,?,?,?,?,?)",
             (
                 *(index.engine, index.settings, index.codes, index.generation),
-                *(index.folder, index.slides, index.bytes, now()),
+                *(index.folder, json.dumps(dict(index.files)), index.slides, index.bytes, now()),
             ),
         )
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import secrets
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import quote
 
-TEMPORARY_MARK = ".tmp-"
+_TEMPORARY = re.compile(r"\..{1,100}\.tmp-\d+-[0-9a-f]{8}")
 
 
 @contextmanager
@@ -22,7 +23,7 @@ def replacing(path: Path) -> Iterator[Path]:
     process is ignored by every reader and cleared by `clear_temporary`.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name[:100]}{TEMPORARY_MARK}{os.getpid()}-{secrets.token_hex(4)}")
+    temporary = _temporary(path)
     try:
         yield temporary
         with temporary.open("rb") as stream:
@@ -41,7 +42,7 @@ def replacing_folder(path: Path) -> Iterator[Path]:
     earlier, uncommitted attempt and is removed first.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name[:100]}{TEMPORARY_MARK}{os.getpid()}-{secrets.token_hex(4)}")
+    temporary = _temporary(path)
     temporary.mkdir()
     try:
         yield temporary
@@ -78,15 +79,29 @@ def safe_name(slide_id: str) -> str:
     return plain
 
 
-def clear_temporary(folder: Path) -> int:
-    """Remove what killed processes left half-written below `folder`; return how many there were."""
-    left = [p for p in folder.rglob(f".*{TEMPORARY_MARK}*") if p.exists()]
+def sha256_files(folder: Path) -> dict[str, str]:
+    """Return the SHA-256 of every file below a folder, by its path relative to it."""
+    files = [file for file in sorted(folder.rglob("*")) if file.is_file()]
+    return {str(file.relative_to(folder)): sha256_file(file) for file in files}
+
+
+def clear_temporary(root: Path, folders: Sequence[str]) -> int:
+    """Remove what killed processes left half-written in `root` and below some of its folders; return how many.
+
+    Only names that we give are touched: the rest of the folder is the user's.
+    """
+    places = [root.iterdir(), *((root / name).rglob(".*") for name in folders)]
+    left = [path for place in places for path in place if _TEMPORARY.fullmatch(path.name)]
     for path in left:
         if path.is_dir():
             shutil.rmtree(path, ignore_errors=True)
         else:
             path.unlink(missing_ok=True)
     return len(left)
+
+
+def _temporary(path: Path) -> Path:
+    return path.with_name(f".{path.name[:100]}.tmp-{os.getpid()}-{secrets.token_hex(4)}")
 
 
 def _sync_folder(folder: Path) -> None:

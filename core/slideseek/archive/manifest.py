@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,6 +24,7 @@ ALIASES: dict[str, tuple[str, ...]] = {
     "contours": ("contours", "annotations", "geojson"),
 }
 MAX_BYTES = 256 << 20
+MAX_ID = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +54,13 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What a manifest says: usable rows, rows that cannot be used, and things worth saying aloud."""
+    """What a manifest says: usable rows, rows that cannot be used, and things worth saying aloud.
+
+    roles: what its columns speak of (`patient`, `site`, ...); of anything else it says nothing.
+    """
 
     rows: Sequence[ManifestRow]
+    roles: Collection[str]
     problems: Sequence[Problem]
     notes: Sequence[str]
 
@@ -99,7 +104,7 @@ def read_manifest(path: Path, allow_missing_patient: bool = False) -> Manifest:
                 "keep one of the rows",
             )
         )
-    return Manifest(list(rows.values()), problems, notes)
+    return Manifest(list(rows.values()), tuple(columns), problems, notes)
 
 
 def _read(path: Path) -> tuple[list[str], list[tuple[int, list[str]]]]:
@@ -184,6 +189,9 @@ def _problem(
     where = f"{path.name} line {row.line}"
     if not row.id:
         return Problem(where, f"no slide named in column {columns['id']!r}", "fill it in")
+    if not row.id.isprintable() or len(row.id) > MAX_ID:
+        shown = ascii(row.id[:40])
+        return Problem(where, f"slide id {shown} is too long or has control characters", "give it a plain name")
     if "patient" in columns and not row.patient and not allow_missing_patient:
         return Problem(
             row.id,

@@ -36,8 +36,18 @@ def match_rows(
             problems.append(
                 Problem(row.id, f"no file found for {what!r}", "check the name, or pass the folder that holds it")
             )
-    named = {path for _, path in matches}
-    return matches, problems, [file for file in files if file not in named]
+    by_file: dict[Path, list[ManifestRow]] = defaultdict(list)
+    for row, path in matches:
+        by_file[path.resolve()].append(row)
+    for path, rows in by_file.items():
+        if len(rows) > 1:  # one slide under two names could stand on both sides of a comparison
+            lines = ", ".join(str(row.line) for row in rows)
+            problems.extend(
+                Problem(row.id, f"lines {lines} name the same file {path.name}", "keep one of the rows") for row in rows
+            )
+    single = [(row, path) for row, path in matches if len(by_file[path.resolve()]) == 1]
+    named = set(by_file)
+    return single, problems, [file for file in files if file.resolve() not in named]
 
 
 def stem_ids(files: Iterable[tuple[Path, str]], taken: Iterable[str]) -> dict[Path, str]:

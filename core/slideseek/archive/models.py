@@ -1,4 +1,4 @@
-"""Fitted encoders on disk: one folder a model, named by its key, each file's SHA-256 in the catalogue."""
+"""Fitted encoders on disk: one folder a model, named by its content, each file's SHA-256 in the catalogue."""
 
 from __future__ import annotations
 
@@ -6,22 +6,32 @@ import shutil
 from pathlib import Path
 
 from slideseek.archive.catalog import ModelRow
-from slideseek.archive.files import replacing, replacing_folder, sha256_file
+from slideseek.archive.files import replacing, replacing_folder, sha256_file, sha256_files
 from slideseek.errors import DamagedError
 from slideseek.interfaces import Trainable
+from slideseek.keys import digest
+
+FOLDER = "models"
 
 
-def save_model(root: Path, encoder: Trainable, settings: str, key: str, slides: int, seconds: float) -> ModelRow:
-    """Write a fitted encoder below `root`/models and return the row that makes it the current one."""
-    folder = f"models/{key[:24]}"
-    with replacing_folder(root / folder) as temporary:
+def save_model(
+    root: Path, encoder: Trainable, settings: str, learnt_from: str, slides: int, seconds: float
+) -> ModelRow:
+    """Write a fitted encoder below `root`/models and return the row that makes it the current one.
+
+    The model is named by its own files too: a fit that comes out different is another model, and codes made by one
+    are never taken for codes made by the other.
+    """
+    with replacing_folder(root / FOLDER / "new") as temporary:
         encoder.save(temporary)
-        files = {
-            str(file.relative_to(temporary)): sha256_file(file)
-            for file in sorted(temporary.rglob("*"))
-            if file.is_file()
-        }
-    return ModelRow(settings, key, folder, files, slides, seconds)
+        files = sha256_files(temporary)
+    key = digest([settings, learnt_from, files])
+    folder = root / FOLDER / key[:24]
+    if folder.exists():  # the same files: a refit that came out the same
+        shutil.rmtree(root / FOLDER / "new")
+    else:
+        (root / FOLDER / "new").rename(folder)
+    return ModelRow(settings, key, f"{FOLDER}/{key[:24]}", learnt_from, files, slides, seconds)
 
 
 def keep_training_logs(training: Path, model: Path) -> None:
@@ -39,5 +49,5 @@ def load_model(root: Path, encoder: Trainable, row: ModelRow) -> None:
     for name, expected in row.files.items():
         file = folder / name
         if not file.is_file() or sha256_file(file) != expected:
-            raise DamagedError(f"{file} is missing or damaged", "run 'slideseek build --refit' to fit it again")
+            raise DamagedError(f"{file} is missing or damaged", "run 'slideseek build' to fit it again")
     encoder.load(folder)

@@ -94,5 +94,5 @@ def _data(payload: Payload) -> bytes:
 def _damaged(payload: Payload) -> DamagedError:
     where = payload.file or f"{payload.kind} {payload.key[:16]} in the catalogue"
     return DamagedError(
-        f"{where} does not match its SHA-256", "run 'slideseek build' to compute it again; check the disk"
+        f"{where} does not match its SHA-256", "run 'slideseek build --verify' to compute it again; check the disk"
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from pathlib import Path
 
@@ -16,6 +17,7 @@ CREATE TABLE slides (
     id TEXT PRIMARY KEY,
     path TEXT NOT NULL,
     fingerprint TEXT NOT NULL,
+    outline TEXT NOT NULL,
     bytes INTEGER NOT NULL,
     mtime_ns INTEGER NOT NULL,
     patient TEXT NOT NULL,
@@ -63,6 +65,7 @@ CREATE TABLE models (
     settings TEXT PRIMARY KEY,
     key TEXT NOT NULL,
     folder TEXT NOT NULL,
+    learnt_from TEXT NOT NULL,
     files TEXT NOT NULL,
     slides INTEGER NOT NULL,
     seconds REAL NOT NULL,
@@ -88,6 +91,7 @@ CREATE TABLE indexes (
     codes TEXT NOT NULL,
     generation INTEGER NOT NULL,
     folder TEXT NOT NULL,
+    files TEXT NOT NULL,
     slides INTEGER NOT NULL,
     bytes INTEGER NOT NULL,
     created TEXT NOT NULL
@@ -110,9 +114,13 @@ def connect(path: Path, create: bool = False) -> sqlite3.Connection:
     """Open the catalogue as the store of record: write-ahead log, synced at every commit, foreign keys on."""
     if not create and not path.is_file():
         raise SlideseekError(f"{path} is missing", "run 'slideseek init' to make an archive")
-    connection = sqlite3.connect(path, isolation_level=None, timeout=30, check_same_thread=False)
+    # A catalogue in a folder that may not be written is read as it stands: its log cannot be opened there.
+    writable = os.access(path.parent, os.W_OK) and (create or os.access(path, os.W_OK))
+    where = path.absolute().as_uri() + ("" if writable else "?immutable=1")
+    connection = sqlite3.connect(where, uri=True, isolation_level=None, timeout=30, check_same_thread=False)
     try:
-        connection.execute("PRAGMA journal_mode = WAL")
+        if writable:
+            connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA foreign_keys = ON")
         version = connection.execute("PRAGMA user_version").fetchone()[0]
@@ -125,6 +133,9 @@ def connect(path: Path, create: bool = False) -> sqlite3.Connection:
             f"{path} was written by a newer slideseek (catalogue version {version}, this one knows {VERSION})",
             "update slideseek",
         )
+    if version == 0 and not create:
+        connection.close()
+        raise SlideseekError(f"{path} is no catalogue of slideseek", "restore it from a backup")
     if version == 0:
         connection.executescript(f"BEGIN IMMEDIATE;{_TABLES}PRAGMA user_version = {VERSION};COMMIT;")
     connection.row_factory = sqlite3.Row

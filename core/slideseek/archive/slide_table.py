@@ -15,14 +15,20 @@ from slideseek.types import SlideRecord
 class SlideRow:
     """A slide in the catalogue: its record and the identity of its content.
 
-    fingerprint: names the content, whatever the path. bytes and mtime_ns: the file as it was then, to see
-    cheaply that it has not been touched.
+    fingerprint: names the content of the slide, whatever the path; outline: that of the tissue's outline, "" when there
+    is none. bytes and mtime_ns: the file as it was then, to see cheaply that it has not been touched.
     """
 
     record: SlideRecord
     fingerprint: str
     bytes: int
     mtime_ns: int
+    outline: str = ""
+
+    @property
+    def content(self) -> list[str]:
+        """What a selection depends on: the slide's content and the outline of its tissue."""
+        return [self.fingerprint, self.outline] if self.outline else [self.fingerprint]
 
     @property
     def id(self) -> str:
@@ -62,16 +68,20 @@ class SlideTable:
         record = slide.record
         added = datetime.now(UTC).isoformat(timespec="seconds")
         self._db.execute(
-            "INSERT INTO slides VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT (id) DO UPDATE SET path = excluded.path,"
-            " fingerprint = excluded.fingerprint, bytes = excluded.bytes, mtime_ns = excluded.mtime_ns,"
+            "INSERT INTO slides VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT (id) DO UPDATE SET path = excluded.path,"
+            " fingerprint = excluded.fingerprint, outline = excluded.outline, bytes = excluded.bytes, mtime_ns = excluded.mtime_ns,"
             " patient = excluded.patient, site = excluded.site, label = excluded.label, center = excluded.center,"
             " mpp = excluded.mpp, contours = excluded.contours, fields = excluded.fields",
             (
-                *(record.id, record.path, slide.fingerprint, slide.bytes, slide.mtime_ns),
+                *(record.id, record.path, slide.fingerprint, slide.outline, slide.bytes, slide.mtime_ns),
                 *(record.patient, record.site, record.label, record.center, record.mpp, record.contours),
                 *(json.dumps(dict(record.fields), sort_keys=True), added),
             ),
         )
+
+    def rename(self, slide_id: str, new: str) -> None:
+        """Give a slide another id; what was computed for it goes along."""
+        self._db.execute("UPDATE slides SET id = ? WHERE id = ?", (new, slide_id))
 
     def remove(self, slide_id: str) -> None:
         """Remove a slide and, with it, all its stage records."""
@@ -90,4 +100,4 @@ def _slide(row: sqlite3.Row) -> SlideRow:
         contours=row["contours"],
         fields=json.loads(row["fields"]),
     )
-    return SlideRow(record, row["fingerprint"], row["bytes"], row["mtime_ns"])
+    return SlideRow(record, row["fingerprint"], row["bytes"], row["mtime_ns"], row["outline"])

@@ -10,7 +10,10 @@ from slideseek.building.reporting import BuildSummary, SlideReport
 from slideseek.engine import Engine
 from slideseek.errors import SlideseekError
 
-NO_TISSUE = ("no tissue found", "look at the slide; if it shows tissue, choose another 'tissue' option")
+NO_TISSUE = (
+    "no patch to select: no tissue found, or no patch with enough of it",
+    "look at it with 'slideseek inspect'; try a smaller 'size', a lower 'min_tissue' or another 'tissue'",
+)
 
 
 def _no_tissue(facts: Facts | None) -> tuple[str, str]:

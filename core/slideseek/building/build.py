@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import platform
+import shutil
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,7 +28,7 @@ from slideseek.building.prefetch import as_slide_error
 from slideseek.building.reporting import BuildSummary, Reporter, SlideReport
 from slideseek.building.run_report import write_run_report
 from slideseek.engine import Engine, pack_resolved, signature
-from slideseek.errors import SlideseekError
+from slideseek.errors import DamagedError, SlideseekError
 from slideseek.interfaces import Checkpointed
 from slideseek.keys import digest
 
@@ -37,12 +38,14 @@ class BuildOptions:
     """How to build; none of it changes a result.
 
     refit: fit trainable encoders again. workers: slides read ahead, 0 for none. patience: seconds without progress
-    after which a slide that is being read is given up.
+    after which a slide that is being read is given up. verify: check everything stored against its SHA-256 first, and
+    compute again what is damaged.
     """
 
     refit: bool = False
     workers: int = 1
     patience: float = 600.0
+    verify: bool = False
 
 
 class Builder:
@@ -76,12 +79,12 @@ class Builder:
                     )
             outcome = "interrupted"
             try:
+                if self.options.verify:
+                    self._verify()
                 self._features()
-                for engine in self.engines:
-                    self._fit(engine)
-                    self._encode(engine)
-                    with self.summary.timed("index"):
-                        self.summary.indexed[engine.name] = save_index(self.archive, engine, self.ledger).slides
+                failed = [error for engine in self.engines if (error := self._codes_and_index(engine))]
+                if failed:
+                    raise failed[0]
                 outcome = "failed slides" if self.summary.failures else "done"
             except SlideseekError:
                 outcome = "error"
@@ -92,6 +95,29 @@ class Builder:
                     self.archive, run, outcome, self.summary, self.engines, self.summary.notes
                 )
         return self.summary
+
+    def _verify(self) -> None:
+        """Drop every stored result that does not read back as it was written; what is dropped is computed again."""
+        for engine in self.engines:
+            codes = self.ledger.settings(engine, "encode")
+            keys = [key for _, key in self.ledger.ready(engine)]
+            keys += [payload.key for _, payload in self.catalog.codes(codes)]
+            for key in keys:
+                if self.ledger.sound(key) is None:
+                    self.ledger.drop(key)
+
+    def _codes_and_index(self, engine: Engine) -> SlideseekError | None:
+        """Fit, encode and index for one engine; what stops it does not stop the others, and is returned."""
+        try:
+            self._fit(engine)
+            self._encode(engine)
+            with self.summary.timed("index"):
+                row = save_index(self.archive, engine, self.ledger, self._note)
+        except SlideseekError as error:
+            self._note(f"engine {engine.name!r} stopped: {error}")
+            return error
+        self.summary.indexed[engine.name] = row.slides
+        return None
 
     def _features(self) -> None:
         slides = list(self.catalog.slides)
@@ -108,13 +134,19 @@ class Builder:
         ready = self.ledger.ready(engine)
         model = self.catalog.model(engine.encoder_settings)
         if model is not None and not self.options.refit:
-            load_model(self.archive.root, encoder, model)
-            if model.slides != len(ready):
-                self._note(
-                    f"engine {engine.name!r}: its model was fitted on {model.slides} slides and the archive has"
-                    f" {len(ready)}; pass --refit to learn from all"
-                )
-            return
+            try:
+                load_model(self.archive.root, encoder, model)
+                if model.learnt_from != _learnt_from(ready):
+                    self._note(
+                        f"engine {engine.name!r}: its model was fitted on {model.slides} slides, the archive has"
+                        f" {len(ready)} now, or other labels; pass --refit to learn from what is there"
+                    )
+                return
+            except DamagedError as error:
+                self._note(f"engine {engine.name!r}: {error.cause}; it is fitted again")
+        for slide, key in ready:
+            self._heal(slide, key)
+        ready = self.ledger.ready(engine)
         if not ready:
             raise SlideseekError(
                 f"engine {engine.name!r}: no slide with features to fit {engine.config.encoder.use!r} on",
@@ -123,27 +155,25 @@ class Builder:
         self._note(f"engine {engine.name!r}: fitting {engine.config.encoder.use!r} on {len(ready)} slides")
         with self.summary.timed("fit"):
             started = time.perf_counter()
-            for slide, key in ready:
-                self._heal(slide, key)
-            records = [slide.record for slide, _ in ready]
-            groups = [record.patient or record.id for record in records]
-            labels = [record.label for record in records]
-            bags = ArchiveBags(self.archive, [(s.record, key) for s, key in ready])
-            learnt_from = [[key, s.record.site, s.record.label, group] for (s, key), group in zip(ready, groups)]
-            key = digest([engine.encoder_settings, learnt_from])
+            bags = ArchiveBags(self.archive, [(slide.record, key) for slide, key in ready])
+            labels = [slide.record.label for slide, _ in ready]
+            groups = [_patient(slide) for slide, _ in ready]
+            learnt_from = _learnt_from(ready)
             # Named by what is learnt from, so that a killed training is found again and no other one is.
-            training = self.archive.root / "training" / key[:24]
+            training = self.archive.root / "training" / digest([engine.encoder_settings, learnt_from])[:24]
             if isinstance(encoder, Checkpointed):
                 training.mkdir(parents=True, exist_ok=True)
                 encoder.fit_in(training, bags, labels, groups, partial(self.reporter.epoch, engine.name))
             else:
                 encoder.fit(bags, labels, groups)
             seconds = time.perf_counter() - started
-            row = save_model(self.archive.root, encoder, engine.encoder_settings, key, len(ready), seconds)
+            row = save_model(self.archive.root, encoder, engine.encoder_settings, learnt_from, len(ready), seconds)
             with self.catalog.transaction():
                 self.catalog.put_model(row)
             if training.exists():
                 keep_training_logs(training, self.archive.root / row.folder)
+            if model is not None and model.folder != row.folder:
+                shutil.rmtree(self.archive.root / model.folder, ignore_errors=True)
 
     def _encode(self, engine: Engine) -> None:
         ready = self.ledger.ready(engine)
@@ -186,3 +216,13 @@ class Builder:
         if report.outcome == "failed":
             self.summary.failures[report.slide_id] = report
         self.reporter.slide(report)
+
+
+def _patient(slide: SlideRow) -> str:
+    """Return the patient a slide belongs to; a slide of nobody is a patient of its own."""
+    return slide.record.patient or slide.id
+
+
+def _learnt_from(ready: Sequence[tuple[SlideRow, str]]) -> str:
+    """Name what a model learns from: the features, sites, labels and patients of its slides."""
+    return digest([[key, slide.record.site, slide.record.label, _patient(slide)] for slide, key in ready])

@@ -94,7 +94,7 @@ class FeaturePhase:
             selections.append(SelectTask(engines[0], patches, engines))
         outline = self._archive.root / slide.record.contours if slide.record.contours else None
         path = self._archive.slide_path(slide.record)
-        return _Plan(slide, SlideTask(slide.id, path, slide.record.mpp, outline, tuple(selections)), reports)
+        return _Plan(slide, SlideTask(slide, path, outline, tuple(selections)), reports)
 
     def _consume(self, plan: _Plan, messages: Iterator[Message]) -> None:
         """Turn a slide's messages into committed records; whatever goes wrong is this slide's report."""
@@ -124,6 +124,14 @@ class FeaturePhase:
 
     def _finish(self, engine: Engine, slide: SlideRow, work: _Work, facts: Facts) -> SlideReport:
         """Keep one engine's features of a slide, or why there are none."""
+        try:
+            return self._store(engine, slide, work, facts)
+        except (
+            Exception
+        ) as error:  # a full disk, a name the file system refuses: this slide's report, not the run's end
+            return self._attempts.fail(engine, "featurize", slide, as_slide_error("storing", error), work.seconds)
+
+    def _store(self, engine: Engine, slide: SlideRow, work: _Work, facts: Facts) -> SlideReport:
         if work.error is not None or work.patches is None:
             error = work.error or SlideError("nothing was selected", "build again")
             return self._attempts.fail(engine, "featurize", slide, error, work.seconds)

@@ -17,7 +17,7 @@ from slideseek.types import SlideRecord
 
 def select_key(settings: str, slide: SlideRow) -> str:
     """Name a selection: the selector's settings, the slide's content and the resolution stated for it."""
-    return digest(["select", settings, slide.fingerprint, slide.record.mpp])
+    return digest(["select", settings, slide.content, slide.record.mpp])
 
 
 def feature_key(settings: str, selection: str) -> str:

@@ -18,8 +18,10 @@ from pathlib import Path
 from typing import Generic, TypeAlias, TypeVar
 
 from slideseek.archive.catalog import Stage
+from slideseek.archive.slide_table import SlideRow
 from slideseek.engine import Engine
 from slideseek.errors import SlideError, SlideseekError, one_line
+from slideseek.slides.identity import fingerprint
 from slideseek.slides.patch_images import MAX_UNREADABLE, patch_images, read_mpp
 from slideseek.slides.reader import open_slide
 from slideseek.slides.resolution import finer_than_scanned
@@ -42,11 +44,10 @@ class SelectTask:
 
 @dataclass(frozen=True, slots=True)
 class SlideTask:
-    """What a slide needs: where it is, the resolution stated for it, the outline of its tissue, the selections."""
+    """What a slide needs: the slide, where its file and the outline of its tissue are, and the selections."""
 
-    slide_id: str
+    slide: SlideRow
     path: Path
-    mpp: float | None
     contours: Path | None
     selections: tuple[SelectTask, ...]
 
@@ -103,7 +104,8 @@ Message: TypeAlias = Selected | Images | AllRead | Failed
 def read_slide(task: SlideTask, max_unreadable: float = MAX_UNREADABLE) -> Iterator[Message]:
     """Yield what a slide needs to have its features computed; every error is a message."""
     try:
-        slide = open_slide(task.path, task.slide_id, task.mpp)
+        check_unchanged(task.path, task.slide)
+        slide = open_slide(task.path, task.slide.id, task.slide.record.mpp)
         slide.contours = task.contours
     except Exception as error:
         for selection in task.selections:
@@ -127,10 +129,21 @@ def read_slide(task: SlideTask, max_unreadable: float = MAX_UNREADABLE) -> Itera
                 try:
                     for rows, images in patch_images(slide, patches, side, max_unreadable):
                         yield Images(engine, rows, images)
+                    check_unchanged(task.path, task.slide)
                 except Exception as error:
                     yield Failed(engine, "featurize", as_slide_error("reading", error))
                 else:
                     yield AllRead(engine, facts(finer_than_scanned(slide.mpp, read_mpp(patches, side))))
+
+
+def check_unchanged(path: Path, slide: SlideRow) -> None:
+    """Raise `SlideError` when a file is no longer the one that was added: its features would be filed under another's."""
+    try:
+        stat = path.stat()
+    except OSError:
+        return  # opening the file tells what is wrong with it
+    if (stat.st_size, stat.st_mtime_ns) != (slide.bytes, slide.mtime_ns) and fingerprint(path) != slide.fingerprint:
+        raise SlideError(f"{path.name} has changed since it was added", "run 'slideseek add' on it, then build again")
 
 
 def as_slide_error(doing: str, error: Exception) -> SlideseekError:
@@ -174,8 +187,10 @@ class Ahead(Generic[Item]):
                 if not waiting:
                     return
                 current = waiting.popleft()
-                yield iter(current)
-                current.cancel()
+                try:
+                    yield iter(current)
+                finally:
+                    current.cancel()
         finally:
             for background in waiting:
                 background.cancel()

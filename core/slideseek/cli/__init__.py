@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
+import os
 import sys
+import traceback
+from typing import TYPE_CHECKING
 
 import click
 
 from slideseek import __version__
+
+if TYPE_CHECKING:
+    from slideseek.errors import SlideseekError
 
 # Name of a command, and its one line of help, so that `slideseek --help` imports none of them.
 COMMANDS = {
@@ -17,6 +24,7 @@ COMMANDS = {
     "build": "Do what is missing: select, featurize, fit, encode, index.",
     "search": "Find the slides most similar to a slide.",
     "export": "Write features, patches, codes or the table of slides for other tools.",
+    "remove": "Take slides out of an archive; their files stay untouched.",
     "status": "Tell what is done, what failed and why.",
     "inspect": "Look at one slide: resolution, levels, tissue, patches, and a picture.",
     "featurizers": "List feature networks with licence and whether the weights are here.",
@@ -26,7 +34,8 @@ COMMANDS = {
 # Commands whose module cannot have their name.
 MODULES = {"import": "import_features"}
 
-EXIT_CRASH, EXIT_FAILED_SLIDES, EXIT_INTERRUPTED = 1, 3, 130
+EXIT_ERROR, EXIT_FAILED_SLIDES, EXIT_INTERRUPTED = 1, 3, 130
+DEBUG_VARIABLE = "SLIDESEEK_DEBUG"
 
 
 class LazyGroup(click.Group):
@@ -43,6 +52,12 @@ class LazyGroup(click.Group):
         if not isinstance(command, click.Command):
             raise TypeError(f"{module}.command is not a command")
         return command
+
+    def invoke(self, ctx: click.Context) -> object:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:  # the reader of a pipe ('| head') has what it wants: not an error of ours
+            return 0
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
@@ -76,19 +91,49 @@ def main(args: list[str] | None = None) -> None:
 
     try:
         code = cli.main(args, prog_name="slideseek", standalone_mode=False)
-        sys.stdout.flush()
+        flush_output()
     except SlideseekError as error:
-        click.echo(f"error: {error.cause}", err=True)
-        if error.fix:
-            click.echo(f"  fix: {error.fix}", err=True)
-        sys.exit(error.exit_code)
+        sys.exit(_tell(error))
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)
     except (KeyboardInterrupt, click.Abort):
         click.echo("interrupted: what was reported done is kept; run the same command again to go on", err=True)
         sys.exit(EXIT_INTERRUPTED)
-    except BrokenPipeError:  # the reader of a pipe has gone: not an error of ours
-        sys.stderr.close()
-        sys.exit(0)
+    except Exception as error:
+        from slideseek.cli.failures import explain
+
+        known = explain(error)
+        with contextlib.suppress(OSError):
+            flush_output()
+        if known is not None:
+            sys.exit(_tell(known))
+        traceback.print_exc()
+        click.echo(f"error: this is a bug of slideseek {__version__}", err=True)
+        click.echo("  fix: report it, with the command and the lines above", err=True)
+        sys.exit(EXIT_ERROR)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def flush_output() -> None:
+    """Hand standard output over. If it cannot be written, what is left is dropped, now and when Python ends.
+
+    A reader that has gone is not an error; any other failure is raised.
+    """
+    if sys.stdout is None:  # closed by who called us
+        return
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if not isinstance(error, BrokenPipeError):
+            raise
+
+
+def _tell(error: SlideseekError) -> int:
+    if os.environ.get(DEBUG_VARIABLE):
+        traceback.print_exc()
+    click.echo(f"error: {error.cause}", err=True)
+    if error.fix:
+        click.echo(f"  fix: {error.fix}", err=True)
+    return error.exit_code

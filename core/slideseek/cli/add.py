@@ -22,6 +22,7 @@ from slideseek.cli.output import print_json, say, say_problem
 )
 @mpp_option
 @mag_option
+@click.option("--override-mpp", is_flag=True, help="Use --mpp also for slides that state another resolution.")
 @click.option(
     "--allow-missing-patient",
     is_flag=True,
@@ -34,6 +35,7 @@ def command(
     manifest_file: Path | None,
     mpp: float | None,
     mag: float | None,
+    override_mpp: bool,
     allow_missing_patient: bool,
     as_json: bool,
 ) -> int:
@@ -44,25 +46,25 @@ def command(
     """
     from dataclasses import asdict
 
-    from rich.console import Console
-    from rich.progress import Progress
-
-    from slideseek.archive.adding import add_slides
+    from slideseek.archive.adding import StatedMpp, add_slides
     from slideseek.archive.manifest import Problem, read_manifest
+    from slideseek.cli.progress import counting
     from slideseek.errors import UsageError
     from slideseek.slides.discovery import find_slides
 
     if not paths and manifest_file is None:
         raise UsageError("nothing to add", "name slides or folders, or pass --manifest")
     stated = stated_mpp(mpp, mag)
+    resolution = StatedMpp(stated, override_mpp) if stated is not None else None
+    if override_mpp and stated is None:
+        raise UsageError("--override-mpp without a resolution", "pass --mpp or --mag too")
     with open_archive(folder) as archive, archive.writing():
         manifest = (manifest_file, read_manifest(manifest_file, allow_missing_patient)) if manifest_file else None
         missing = [path for path in paths if not path.exists()]
         files = find_slides([path for path in paths if path.exists()])
         count = len(manifest[1].rows) if manifest else len(files)
-        with Progress(console=Console(stderr=True), transient=True) as progress:
-            task = progress.add_task("reading", total=count)
-            summary = add_slides(archive, files, manifest, stated, lambda _: progress.advance(task))
+        with counting("reading", count) as advance:
+            summary = add_slides(archive, files, manifest, resolution, advance)
         total = len(archive.catalog.slides)
     summary.problems.extend(Problem(str(path), "no such file or folder", "check the path") for path in missing)
     if as_json:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -10,10 +12,14 @@ from slideseek.cli import EXIT_FAILED_SLIDES
 from slideseek.cli.options import archive_option, json_option, open_archive
 from slideseek.cli.output import print_json
 
+if TYPE_CHECKING:
+    from slideseek.building.reporting import BuildSummary, Outcome
+
 
 @click.command()
 @archive_option
 @click.option("--engine", "names", multiple=True, help="Build only this engine (may be repeated; default: all).")
+@click.option("--verify", is_flag=True, help="Check all that is stored first; what is damaged is computed again.")
 @click.option("--refit", is_flag=True, help="Fit trainable encoders again, on all slides there are now.")
 @click.option(
     "--workers", default=1, show_default=True, type=click.IntRange(0, 64), help="Slides to read ahead while computing."
@@ -25,9 +31,10 @@ from slideseek.cli.output import print_json
     type=click.FloatRange(min=0, min_open=True),
     help="Give a slide up after so many seconds without progress in reading it.",
 )
+@click.option("--verify", is_flag=True, help="Check everything stored against its SHA-256 first; mend what is damaged.")
 @json_option
 def command(
-    folder: Path | None, names: tuple[str, ...], refit: bool, workers: int, patience: float, as_json: bool
+    folder: Path | None, names: tuple[str, ...], refit: bool, workers: int, patience: float, verify: bool, as_json: bool
 ) -> int:
     """Select, featurize, fit, encode and index what is not done yet.
 
@@ -39,33 +46,36 @@ def command(
     from slideseek.engine import make_engines
     from slideseek.plugins import load_registry
 
+    options = BuildOptions(refit=refit, workers=workers, patience=patience, verify=verify)
     with open_archive(folder) as archive:
         config = archive.config
-        engines = make_engines([config.engine(name) for name in names] or config.engines, load_registry())
         with make_reporter() as reporter:
-            summary = Builder(archive, engines, reporter, BuildOptions(refit, workers, patience)).run()
-    counts = {name: summary.counts.get(name, 0) for name in ("ok", "skipped", "failed")}
-    if as_json:
-        failures = {
-            r.slide_id: {"cause": r.cause, "fix": r.fix}
-            for r in sorted(summary.failures.values(), key=lambda r: r.slide_id)
-        }
-        print_json(
-            {
-                "slides": counts,
-                "failures": failures,
-                "indexed": summary.indexed,
-                "seconds": summary.seconds,
-                "report": str(summary.report),
-            }
-        )
-    else:
-        click.echo(", ".join(f"{count} {name}" for name, count in counts.items()))
-        for engine, slides in summary.indexed.items():
-            click.echo(f"engine {engine!r}: {slides} slides indexed")
-        if summary.failures:
-            click.echo(
-                f"{len(summary.failures)} slide(s) failed: 'slideseek status --failed' lists them with cause and fix"
-            )
-        click.echo(f"report: {summary.report}")
+            reporter.loading("engines")
+            engines = make_engines([config.engine(name) for name in names] or config.engines, load_registry())
+            summary = Builder(archive, engines, reporter, options).run()
+    with contextlib.suppress(BrokenPipeError):  # the build is done, whoever reads about it: the exit code says how
+        if as_json:
+            print_json(_data(summary, reporter.counts))
+        else:
+            _print(summary, reporter.counts)
     return EXIT_FAILED_SLIDES if summary.failures else 0
+
+
+def _data(summary: BuildSummary, counts: dict[Outcome, int]) -> dict[str, Any]:
+    failures = sorted(summary.failures.values(), key=lambda report: report.slide_id)
+    return {
+        "slides": counts,
+        "failures": {report.slide_id: {"cause": report.cause, "fix": report.fix} for report in failures},
+        "indexed": summary.indexed,
+        "seconds": summary.seconds,
+        "report": str(summary.report),
+    }
+
+
+def _print(summary: BuildSummary, counts: dict[Outcome, int]) -> None:
+    click.echo(f"{sum(counts.values())} slides: {', '.join(f'{count} {name}' for name, count in counts.items())}")
+    for engine, slides in summary.indexed.items():
+        click.echo(f"engine {engine!r}: {slides} slides indexed")
+    if summary.failures:
+        click.echo("'slideseek status --failed' lists the failed slides with cause and fix")
+    click.echo(f"report: {summary.report}")

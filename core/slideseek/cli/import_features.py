@@ -47,10 +47,8 @@ def command(
     """
     from dataclasses import asdict
 
-    from rich.console import Console
-    from rich.progress import Progress
-
     from slideseek.archive.manifest import read_manifest
+    from slideseek.cli.progress import counting
     from slideseek.config import CONFIG_NAME
     from slideseek.interchange.folders import find_feature_set
     from slideseek.interchange.importing import Importer, ImportOptions
@@ -61,9 +59,8 @@ def command(
         found = find_feature_set(features, name)
         manifest = (manifest_file, read_manifest(manifest_file, allow_missing_patient)) if manifest_file else None
         importer = Importer(archive, load_registry(), ImportOptions(without_coords, extent))
-        with Progress(console=Console(stderr=True), transient=True) as progress:
-            task = progress.add_task("importing", total=len(found.files))
-            summary = importer.run(found, manifest, lambda _: progress.advance(task))
+        with counting("importing", len(found.files)) as advance:
+            summary = importer.run(found, manifest, advance)
         config = archive.config
         block = None
         if summary.width is not None and not engines_of(config, summary.set):

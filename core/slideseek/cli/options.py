@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from slideseek.cli.output import say
+
 if TYPE_CHECKING:
     from slideseek.archive.archive import Archive
 
@@ -38,7 +40,7 @@ def stated_mpp(mpp: float | None, mag: float | None) -> float | None:
 
     if mpp is not None:
         raise UsageError("--mpp and --mag say the same thing", "pass one of them")
-    click.echo(f"note    {describe_magnification(mag)}", err=True)
+    say(f"note    {describe_magnification(mag)}")
     return nominal_mpp(mag)
 
 

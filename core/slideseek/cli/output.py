@@ -1,10 +1,11 @@
-"""What people and programs read: tables, JSON, CSV, and the two styles of a failed line."""
+"""What people and programs read: tables, JSON, CSV, and the lines besides them."""
 
 from __future__ import annotations
 
+import contextlib
 import csv
+import io
 import json
-import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -18,24 +19,21 @@ def print_json(value: Any) -> None:
 
 def print_csv(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     """Print rows as CSV with a heading."""
-    writer = csv.writer(sys.stdout, lineterminator="\n")
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
     writer.writerow(header)
     writer.writerows(rows)
+    click.echo(text.getvalue(), nl=False)
 
 
-def print_table(
-    header: Sequence[str],
-    rows: Iterable[Sequence[str]],
-    title: str = "",
-    right: Sequence[int] = (),
-) -> None:
+def print_table(header: Sequence[str], rows: Iterable[Sequence[str]], right: Sequence[int] = ()) -> None:
     """Print a table for people; `right` lists the columns of numbers. Cells are text, never markup."""
     from rich import box
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(title=title or None, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for position, name in enumerate(header):
         table.add_column(name, justify="right" if position in right else "left", overflow="fold")
     for row in rows:
@@ -47,10 +45,16 @@ def print_table(
 
 
 def say(text: str) -> None:
-    """Tell something besides the result, on standard error."""
-    click.echo(text, err=True)
+    """Tell something besides the result, on standard error. A log that cannot be written does not stop the work."""
+    with contextlib.suppress(OSError):
+        click.echo(text, err=True)
 
 
 def say_problem(subject: str, cause: str, fix: str) -> None:
-    """Tell one thing that failed, in one line: what, why, and what to do."""
-    say(f"failed  {subject}: {cause}" + (f" -> {fix}" if fix else ""))
+    """Tell one thing that failed, on standard error."""
+    say(problem_line(subject, cause, fix))
+
+
+def problem_line(subject: str, cause: str, fix: str) -> str:
+    """Return one thing that failed as one line: what, why, and what to do."""
+    return f"failed  {subject}: {cause}" + (f" -> {fix}" if fix else "")

@@ -2,23 +2,39 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from types import TracebackType
-from typing import Protocol
+from typing import IO, Any, Protocol, Self, cast
 
-import click
-from rich.console import Console
+from rich.console import Console, RenderableType
+from rich.constrain import Constrain
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.spinner import Spinner
+from rich.table import Column
 
-from slideseek.building.reporting import Reporter, SlideReport
-from slideseek.cli.output import say, say_problem
+from slideseek.building.reporting import Outcome, Reporter, SlideReport
+from slideseek.cli.output import problem_line, say
+
+OUTCOMES: tuple[Outcome, ...] = ("ok", "skipped", "failed")
+
+MARGIN = 4
+"""Columns left free beside the bar: the terminal's own `^C` must not wrap and push the bar onto a second line."""
 
 
 class ClosingReporter(Reporter, Protocol):
-    """A reporter that tidies the screen when the build ends."""
+    """A reporter that counts slides and tidies the screen when the build ends."""
 
-    def __enter__(self) -> ClosingReporter: ...
+    @property
+    def counts(self) -> dict[Outcome, int]: ...
+
+    def loading(self, what: str) -> None: ...
+
+    def __enter__(self) -> Self: ...
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -27,7 +43,23 @@ class ClosingReporter(Reporter, Protocol):
 
 def make_reporter() -> ClosingReporter:
     """Return the reporter that fits where standard error goes."""
-    return BarReporter() if sys.stderr.isatty() else LineReporter()
+    return BarReporter() if on_terminal() else LineReporter()
+
+
+def on_terminal() -> bool:
+    """Tell whether standard error is a terminal; it may be closed altogether."""
+    return sys.stderr is not None and sys.stderr.isatty()
+
+
+@contextmanager
+def counting(what: str, total: int) -> Iterator[Callable[[str], None]]:
+    """Show a bar that one call a thing moves on and that leaves no trace; off a terminal, nothing."""
+    if not on_terminal():
+        yield lambda _: None
+        return
+    with Progress(console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task(what, total=total)
+        yield lambda _: progress.advance(task)
 
 
 def shown_losses(metrics: Mapping[str, float]) -> str:
@@ -35,37 +67,97 @@ def shown_losses(metrics: Mapping[str, float]) -> str:
     return "  ".join(f"{name} {value:.4g}" for name, value in metrics.items() if name not in ("epoch", "epochs"))
 
 
-class BarReporter:
-    """Show a bar with the slide at work, ok/skipped/failed counts and the time left."""
+class _Tally:
+    """Count slides by how they ended: a slide that failed in any phase has failed, else its first phase counts."""
 
     def __init__(self) -> None:
-        self._console = Console(stderr=True)
-        self._progress = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=24),
-            MofNCompleteColumn(),
+        self._outcomes: dict[str, Outcome] = {}
+
+    @property
+    def counts(self) -> dict[Outcome, int]:
+        """Slides by outcome, over all phases so far."""
+        found = Counter(self._outcomes.values())
+        return {outcome: found[outcome] for outcome in OUTCOMES}
+
+    def _tally(self, report: SlideReport) -> None:
+        if report.outcome == "failed":
+            self._outcomes[report.slide_id] = "failed"
+        else:
+            self._outcomes.setdefault(report.slide_id, report.outcome)
+
+
+class _Steady:
+    """Standard error that takes what can be written: a terminal that was closed must not stop a build."""
+
+    def __init__(self, stream: IO[str]) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        with contextlib.suppress(OSError):
+            self._stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with contextlib.suppress(OSError):
+            self._stream.flush()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+class _Bars(Progress):
+    """Bars below each other; before the first one, what is being loaded."""
+
+    spinner: Spinner | None = None
+
+    def get_renderables(self) -> Iterator[RenderableType]:
+        if self.spinner is not None:
+            yield self.spinner
+        if self.tasks:
+            yield Constrain(self.make_tasks_table(self.tasks), max(1, self.console.width - MARGIN))
+
+
+class BarReporter(_Tally):
+    """Show a bar with the slide at work, ok/skipped/failed counts and the time left.
+
+    Bar and slide share the room that the rest leaves: a long slide id is cut, counts and time never are.
+    """
+
+    def __init__(self, console: Console | None = None) -> None:
+        super().__init__()
+        self._console = console or Console(file=cast("IO[str]", _Steady(sys.stderr)))
+        self._progress = _Bars(
+            TextColumn("{task.description}", table_column=Column(no_wrap=True, overflow="ellipsis", max_width=20)),
+            BarColumn(bar_width=None, table_column=Column(ratio=1, min_width=6)),
+            MofNCompleteColumn(table_column=Column(no_wrap=True)),
             TextColumn("{task.fields[counts]}"),
             TextColumn("left"),
-            TimeRemainingColumn(),
-            TextColumn("[dim]{task.fields[slide]}"),
+            TimeRemainingColumn(table_column=Column(no_wrap=True)),
+            TextColumn("[dim]{task.fields[slide]}", table_column=Column(ratio=2, no_wrap=True, overflow="ellipsis")),
             console=self._console,
+            expand=True,
         )
         self._task = TaskID(0)
-        self._counts = {"ok": 0, "skipped": 0, "failed": 0}
+        self._phase: Counter[Outcome] = Counter()
         self._fits: dict[str, TaskID] = {}
 
+    def loading(self, what: str) -> None:
+        self._progress.spinner = Spinner("dots", text=f"loading {what}")
+
     def phase(self, name: str, total: int, brief: bool = False) -> None:
-        self._counts = {"ok": 0, "skipped": 0, "failed": 0}
+        self._progress.spinner = None
+        self._phase.clear()
         self._task = self._progress.add_task(name, total=total, counts=self._shown(), slide="")
 
     def begin(self, slide_id: str) -> None:
-        self._progress.update(self._task, slide=slide_id)
+        self._progress.update(self._task, slide=escape(slide_id))
 
     def slide(self, report: SlideReport) -> None:
-        self._counts[report.outcome] += 1
+        self._tally(report)
+        self._phase[report.outcome] += 1
         self._progress.update(self._task, advance=1, counts=self._shown(), slide="")
         if report.outcome == "failed":
-            self._print(f"failed  {report.slide_id}: {report.cause}" + (f" -> {report.fix}" if report.fix else ""))
+            self._print(problem_line(report.slide_id, report.cause, report.fix))
         for note in report.notes:
             self._print(f"note    {report.slide_id}: {note}")
 
@@ -73,7 +165,7 @@ class BarReporter:
         if engine not in self._fits:
             total = metrics.get("epochs")
             self._fits[engine] = self._progress.add_task(f"fit {engine}", total=total, counts="", slide="")
-        self._progress.update(self._fits[engine], completed=metrics.get("epoch", 0), counts=shown_losses(metrics))
+        self._progress.update(self._fits[engine], completed=metrics.get("epoch", 0), slide=shown_losses(metrics))
 
     def note(self, text: str) -> None:
         self._print(f"note    {text}")
@@ -82,26 +174,31 @@ class BarReporter:
         self._console.print(text, markup=False, highlight=False, soft_wrap=True)
 
     def _shown(self) -> str:
-        return "  ".join(f"{count} {name}" for name, count in self._counts.items())
+        return "  ".join(f"{self._phase[outcome]} {outcome}" for outcome in OUTCOMES)
 
-    def __enter__(self) -> BarReporter:
+    def __enter__(self) -> Self:
         self._progress.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._progress.spinner = None
         self._progress.stop()
 
 
-class LineReporter:
+class LineReporter(_Tally):
     """Print one plain line a slide, for logs and pipes."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._name = ""
         self._total = 0
         self._count = 0
         self._brief = False
+
+    def loading(self, what: str) -> None:
+        say(f"loading {what}")
 
     def phase(self, name: str, total: int, brief: bool = False) -> None:
         self._name, self._total, self._count, self._brief = name, total, 0, brief
@@ -110,10 +207,11 @@ class LineReporter:
         pass
 
     def slide(self, report: SlideReport) -> None:
+        self._tally(report)
         self._count += 1
         where = f"{self._name} {self._count}/{self._total}"
         if report.outcome == "failed":
-            say_problem(f"{where}  {report.slide_id}", report.cause, report.fix)
+            say(problem_line(f"{where}  {report.slide_id}", report.cause, report.fix))
         elif not self._brief:
             say(f"{report.outcome:<7} {where}  {report.slide_id}")
         elif self._count == self._total:
@@ -125,9 +223,9 @@ class LineReporter:
         say(f"fit     {engine} epoch {metrics.get('epoch', 0):g}/{metrics.get('epochs', 0):g}  {shown_losses(metrics)}")
 
     def note(self, text: str) -> None:
-        click.echo(f"note    {text}", err=True)
+        say(f"note    {text}")
 
-    def __enter__(self) -> LineReporter:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(

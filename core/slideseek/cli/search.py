@@ -12,6 +12,7 @@ from slideseek.cli.output import print_csv, print_json, print_table, say
 
 if TYPE_CHECKING:
     from slideseek.search import Answer
+    from slideseek.types import SlideRecord
 
 
 @click.command()
@@ -54,6 +55,8 @@ def command(
     as_csv: bool,
 ) -> None:
     """Find the slides most similar to QUERY: the id of a slide in the archive, or a slide file."""
+    from dataclasses import replace
+
     from slideseek.building.index_store import open_engine
     from slideseek.errors import UsageError
     from slideseek.plugins import load_registry
@@ -62,8 +65,14 @@ def command(
     if as_json and as_csv:
         raise UsageError("--json and --csv exclude each other")
     with open_archive(folder) as archive:
+        given = {"--site": site, "--patient": patient, "--mpp": mpp, "--mag": mag}
+        if (row := archive.catalog.slides.get(query)) is not None:
+            _refuse_for_stored(row.record, [option for option, value in given.items() if value], vertical)
         searcher = Searcher(archive, open_engine(archive, archive.config.engine(name), load_registry()))
         made = searcher.query(query, site, patient, stated_mpp(mpp, mag))
+        if (site or patient) and archive.catalog.slides.get(made.record.id) is not None:
+            note = "--site and --patient were not used: the archive knows the slide's own"
+            made = replace(made, notes=(*made.notes, note))
         answer = searcher.search(made, count, "vertical" if vertical else "horizontal", where, include_same_patient)
     if as_json:
         print_json(answer_data(answer))
@@ -75,6 +84,22 @@ def command(
     if not as_json:
         for note in answer.notes:
             say(f"note    {note}")
+
+
+def _refuse_for_stored(record: SlideRecord, given: list[str], vertical: bool) -> None:
+    """Refuse what a search with a slide of the archive cannot use: what is known of it is in the catalogue."""
+    from slideseek.errors import UsageError
+
+    if given:
+        raise UsageError(
+            f"{' and '.join(given)} is for a query file, and {record.id!r} is a slide of the archive",
+            "leave it out; to change what is known of the slide, add it again with a manifest",
+        )
+    if vertical and not record.site:
+        raise UsageError(
+            f"a vertical search needs the site of {record.id!r}, which is unknown",
+            "add the slide again with a manifest that has a primary_site column, or search with --horizontal",
+        )
 
 
 def answer_data(answer: Answer) -> dict[str, Any]:
@@ -112,7 +137,8 @@ def print_answer(answer: Answer) -> None:
         [str(f.rank), f.hit.slide_id, f"{f.hit.distance:.6g}", f.record.site, f.record.label, f.record.patient]
         for f in answer.found
     ]
-    print_table(("rank", "slide", "distance", "site", "diagnosis", "patient"), rows, title, right=(0, 2))
+    click.echo(title)
+    print_table(("rank", "slide", "distance", "site", "diagnosis", "patient"), rows, right=(0, 2))
     if not rows:
         click.echo("no slide passes the filters" if not answer.candidates else "no hits")
     for name, (value, hits) in answer.votes.items():

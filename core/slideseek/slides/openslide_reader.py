@@ -8,9 +8,9 @@ from pathlib import Path
 import openslide
 from PIL import Image
 
-from slideseek.errors import message
+from slideseek.errors import RegionError, message
 from slideseek.slides.levels import Level, exact_downsample
-from slideseek.slides.pyramid import PyramidSlide, RegionError
+from slideseek.slides.pyramid import PyramidSlide
 from slideseek.slides.refusals import damaged
 from slideseek.slides.resolution import objective_power, resolve
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from slideseek.errors import SlideError
+from slideseek.errors import RegionError, SlideError
 from slideseek.interfaces import Slide
 from slideseek.types import Int64, Patches, UInt8
 
@@ -39,7 +39,7 @@ def patch_images(
             x, y = patches.xy[row]
             try:
                 image = slide.read((int(x), int(y)), side, float(patches.mpp[row]) * patches.size / side)
-            except SlideError as error:
+            except RegionError as error:
                 unreadable += 1
                 if unreadable > allowed:
                     raise SlideError(

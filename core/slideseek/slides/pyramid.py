@@ -13,7 +13,7 @@ from typing import Self
 import numpy as np
 from PIL import Image
 
-from slideseek.errors import SlideError
+from slideseek.errors import RegionError, SlideError
 from slideseek.slides.levels import Box, Level, Placement, Window, choose_level
 from slideseek.slides.resampling import blocks, flatten, quarters, resize
 from slideseek.slides.resolution import Resolution
@@ -28,10 +28,6 @@ MAX_SOURCE_PIXELS = 2**28
 
 _SMALLEST_BLOCK = 512
 """Level pixels a block is wide when it is given up rather than split: about the size of a tile."""
-
-
-class RegionError(SlideError):
-    """A region of a slide that cannot be decoded; the rest of the slide can."""
 
 
 class PyramidSlide(ABC):

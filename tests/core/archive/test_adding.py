@@ -3,10 +3,12 @@
 import json
 import shutil
 
+import numpy as np
 import pytest
 
 from slideseek.archive.archive import Archive
 from slideseek.archive.payloads import unpack_patches
+from slideseek.testing.histology import write_slide
 
 
 @pytest.fixture
@@ -72,8 +74,10 @@ def test_a_manifest_may_name_copies_and_they_share_results(archive, tmp_path, sl
     done = slideseek("add", tmp_path / "in", "--manifest", manifest, "-a", archive)
     assert done.code == 0 and "slide 'b' has the same content as slide 'a'" in done.err
     assert slideseek("build", "-a", archive).code == 0
-    hits = slideseek("search", "a", "-a", archive, "--json").json["hits"]
-    assert [(h["slide_id"], h["distance"]) for h in hits] == [("b", 0.0)]
+    hits = slideseek("search", "a", "-a", archive, "--json", "--include-same-patient").json["hits"]
+    assert [(h["slide_id"], h["distance"]) for h in hits] == [("a", 0.0), ("b", 0.0)]
+    left = slideseek("search", "a", "-a", archive, "--json").json
+    assert left["hits"] == [], "a slide does not find itself under another name"
 
 
 def test_changed_content_is_computed_again(archive, tmp_path, slideseek, paint_tiny):
@@ -156,3 +160,86 @@ def test_an_outline_says_where_the_tissue_is_and_a_changed_one_is_selected_from_
     assert slideseek("build", "-a", archive, "--json").json["slides"]["ok"] == 1
     assert patch_places(archive).tolist() == [[128, 128]]
     assert slideseek("add", tmp_path / "a.png", "-a", archive, "--json").json["unchanged"] == ["a"]
+
+
+def test_a_manifest_that_lacks_a_column_leaves_that_alone(archive, tmp_path, slideseek, paint_tiny):
+    paint_tiny(tmp_path / "a.png", 1, coarse=True)
+    manifest = tmp_path / "m.csv"
+    manifest.write_text("slide_id,case_id,site,diagnosis,mpp,age\na,p,colon,ade,1,60\n")
+    slideseek("add", tmp_path / "a.png", "--manifest", manifest, "-a", archive)
+    slideseek("build", "-a", archive)
+    manifest.write_text("slide_id,stage\na,IV\n")
+    assert slideseek("add", tmp_path / "a.png", "--manifest", manifest, "-a", archive, "--json").json["updated"] == [
+        "a"
+    ]
+    record = slides(archive)["a"].record
+    assert (record.patient, record.site, record.label, record.mpp) == ("p", "colon", "ade", 1.0)
+    assert record.fields == {"age": "60", "stage": "IV"}
+    assert slideseek("build", "-a", archive, "--json").json["slides"]["skipped"] == 1
+    manifest.write_text("slide_id,case_id,site\na,p,\n")
+    slideseek("add", tmp_path / "a.png", "--manifest", manifest, "-a", archive)
+    assert slides(archive)["a"].record.site == "", "an empty cell of a column that is there clears"
+
+
+def test_two_rows_for_one_file_are_refused(archive, tmp_path, slideseek, paint_tiny):
+    paint_tiny(tmp_path / "TCGA-AA-0001.aaaa.png", 1, coarse=True)
+    manifest = tmp_path / "m.csv"
+    manifest.write_text("slide_id,case_id,mpp\nTCGA-AA-0001,p,1\nTCGA-AA-0001.aaaa,q,1\n")
+    done = slideseek("add", tmp_path / "TCGA-AA-0001.aaaa.png", "--manifest", manifest, "-a", archive)
+    assert done.code == 3 and done.err.count("lines 2, 3 name the same file") == 2
+    assert not slides(archive)
+
+
+def test_a_manifest_names_a_slide_that_was_added_without_one(archive, tmp_path, slideseek, paint_tiny):
+    paint_tiny(tmp_path / "a.png", 1, coarse=True)
+    slideseek("add", tmp_path / "a.png", "-a", archive, "--mpp", "1")
+    slideseek("build", "-a", archive)
+    manifest = tmp_path / "m.csv"
+    manifest.write_text("slide_id,filename,case_id\nS-001,a.png,p\n")
+    done = slideseek("add", tmp_path / "a.png", "--manifest", manifest, "-a", archive)
+    assert "slide 'a' is now named 'S-001'" in done.err
+    assert list(slides(archive)) == ["S-001"] and slides(archive)["S-001"].record.mpp == 1.0
+    assert slideseek("build", "-a", archive, "--json").json["slides"] == {"ok": 0, "skipped": 1, "failed": 0}
+
+
+def test_a_stated_resolution_serves_only_slides_without_one(archive, tmp_path, slideseek, paint_tiny):
+    paint_tiny(tmp_path / "none.png", 1, coarse=True)
+    write_slide(tmp_path / "own.svs", np.full((512, 512, 3), 200, np.uint8), mpp=0.25)
+    done = slideseek("add", tmp_path / "none.png", tmp_path / "own.svs", "-a", archive, "--mpp", "1")
+    assert "own: states its own resolution, so 1 µm/px was not used" in done.err
+    assert {i: row.record.mpp for i, row in slides(archive).items()} == {"none": 1.0, "own": None}
+    slideseek("add", tmp_path / "own.svs", "-a", archive, "--mpp", "0.5", "--override-mpp")
+    assert slides(archive)["own"].record.mpp == 0.5
+
+
+def test_paths_with_dots_and_links_are_the_same_file(archive, tmp_path, slideseek, paint_tiny, monkeypatch):
+    (tmp_path / "in" / "deep").mkdir(parents=True)
+    paint_tiny(tmp_path / "in" / "a.png", 1, coarse=True)
+    slideseek("add", tmp_path / "in" / "a.png", "-a", archive)
+    monkeypatch.chdir(tmp_path / "in" / "deep")
+    assert slideseek("add", "../a.png", "-a", archive, "--mpp", "1", "--json").json["updated"] == ["a"]
+    (tmp_path / "link").symlink_to(tmp_path / "in")
+    assert slideseek("add", tmp_path / "link" / "a.png", "-a", archive, "--json").json["updated"] == ["a"]
+    assert len(slides(archive)) == 1
+
+
+@pytest.mark.parametrize("name", ["a\nb", "a\x1b[31mb", "x" * 2000])
+def test_ids_that_could_hurt_a_terminal_are_refused(archive, tmp_path, slideseek, paint_tiny, name):
+    paint_tiny(tmp_path / "a.png", 1, coarse=True)
+    manifest = tmp_path / "m.csv"
+    manifest.write_text(f'slide_id,path,case_id\n"{name}",a.png,p\n')
+    done = slideseek("add", tmp_path / "a.png", "--manifest", manifest, "-a", archive)
+    assert done.code == 3 and "control characters" in done.err and "\x1b" not in done.err
+
+
+def test_removed_slides_are_gone_with_what_was_computed(tiny_archive, slideseek):
+    (folder,) = (tiny_archive / "features").iterdir()
+    assert "did you mean 's3'" in slideseek("remove", "s33", "-a", tiny_archive).err
+    done = slideseek("remove", "s3", "s4", "-a", tiny_archive)
+    assert done.code == 0 and "6 left" in done.out
+    assert {f.stem for f in folder.iterdir()} == {f"s{n}" for n in (0, 1, 2, 5, 6, 7)}
+    found = slideseek("search", "s0", "-a", tiny_archive, "--json", "-k", "99").json
+    assert {h["slide_id"] for h in found["hits"]} == {"s1", "s2", "s5", "s6", "s7"}
+    assert any("out of date" in note for note in found["notes"])
+    assert slideseek("build", "-a", tiny_archive, "--json").json["indexed"] == {"bars": 6, "mean": 6}
+    assert not slideseek("search", "s0", "-a", tiny_archive, "--json").json["notes"]

@@ -39,11 +39,14 @@ def test_replacing_folder(tmp_path):
 
 def test_left_over_temporary_files_are_cleared(tmp_path):
     (tmp_path / "features").mkdir()
-    (tmp_path / "features" / ".x.h5.tmp-123-abcd").write_text("half")
-    (tmp_path / ".models.tmp-1-ab").mkdir()
-    (tmp_path / "features" / "x.h5").write_text("whole")
-    assert clear_temporary(tmp_path) == 2
-    assert (tmp_path / "features" / "x.h5").exists()
+    (tmp_path / "features" / ".x.h5.tmp-123-abcd0123").write_text("half")
+    (tmp_path / ".catalog.tmp-1-abcd0123").mkdir()
+    kept = [tmp_path / "features" / "x.h5", tmp_path / ".my.tmp-backup", tmp_path / "notes" / ".a.tmp-1-abcd0123"]
+    (tmp_path / "notes").mkdir()
+    for path in kept:
+        path.write_text("the user's")
+    assert clear_temporary(tmp_path, ["features", "models"]) == 2
+    assert all(path.exists() for path in kept)
 
 
 @given(st.lists(st.text(min_size=1, max_size=300), min_size=2, max_size=2, unique=True))

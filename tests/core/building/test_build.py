@@ -106,7 +106,7 @@ def test_the_run_report_tells_what_failed(added, tiny_slides):
 
 
 def test_unreadable_patches_are_counted_against_a_budget():
-    from slideseek.errors import SlideError
+    from slideseek.errors import RegionError, SlideError
     from slideseek.slides.image_reader import ArraySlide
     from slideseek.slides.patch_images import patch_images
     from slideseek.types import Patches
@@ -116,7 +116,7 @@ def test_unreadable_patches_are_counted_against_a_budget():
 
         def read(self, xy, size, mpp):
             if xy[0] in self.bad:
-                raise SlideError("a region cannot be decoded")
+                raise RegionError("a region cannot be decoded")
             return super().read(xy, size, mpp)
 
     slide = Torn(np.zeros((64, 2000, 3), np.uint8), mpp=1.0, slide_id="torn")

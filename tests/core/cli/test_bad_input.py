@@ -146,3 +146,61 @@ def test_two_writers_do_not_meet(tiny_archive, slideseek):
     with Archive(tiny_archive) as archive, archive.writing():
         done = slideseek("build", "-a", tiny_archive)
     assert done.code == 1 and "another slideseek is writing" in done.err
+
+
+def test_a_file_that_changed_after_it_was_added_is_not_filed_under_the_old_content(
+    tiny_archive, slideseek, tiny_slides
+):
+    import shutil
+
+    config = tiny_archive / "slideseek.toml"
+    config.write_text(config.read_text().replace("size = 64", "size = 48"))
+    original = (tiny_slides / "s0.png").read_bytes()
+    shutil.copy(tiny_slides / "s1.png", tiny_slides / "s0.png")
+    done = slideseek("build", "-a", tiny_archive, "--json")
+    assert done.code == 3 and "changed since it was added" in done.json["failures"]["s0"]["cause"]
+    (tiny_slides / "s0.png").write_bytes(original)
+    assert slideseek("build", "-a", tiny_archive).code == 0, "the same bytes again are the same slide"
+
+
+def test_a_damaged_index_is_made_anew_by_build(tiny_archive, slideseek):
+    for file in (tiny_archive / "index" / "bars").rglob("*.npy"):
+        file.write_bytes(bytes(len(file.read_bytes())))
+    done = slideseek("build", "-a", tiny_archive)
+    assert done.code == 0 and "index of engine 'bars' is damaged; it is made anew" in done.err
+    assert not slideseek("search", "s0", "-a", tiny_archive, "--json").json["notes"]
+
+
+def test_verify_finds_and_mends_damaged_codes_and_features(tiny_archive, slideseek):
+    import sqlite3
+
+    before = slideseek("search", "s0", "-a", tiny_archive, "--json").json["hits"]
+    with sqlite3.connect(tiny_archive / "catalog.sqlite") as db:
+        db.execute("UPDATE payloads SET data = zeroblob(length(data)) WHERE kind = 'code'")
+    db.close()
+    (folder,) = (tiny_archive / "features").iterdir()
+    (folder / "s3.h5").write_bytes(b"garbage")
+    broken = slideseek("search", "s0", "-a", tiny_archive)
+    assert broken.code == 1 and "--verify" in broken.err
+    assert slideseek("build", "--verify", "-a", tiny_archive).code == 0
+    assert slideseek("search", "s0", "-a", tiny_archive, "--json").json["hits"] == before
+    assert slideseek("search", "s3", "-a", tiny_archive).code == 0
+
+
+def test_an_empty_or_foreign_catalogue_is_not_taken_for_an_empty_archive(tiny_archive, slideseek):
+    for name in ("catalog.sqlite-wal", "catalog.sqlite-shm"):
+        (tiny_archive / name).unlink(missing_ok=True)
+    (tiny_archive / "catalog.sqlite").write_bytes(b"")
+    done = slideseek("status", "-a", tiny_archive)
+    assert done.code == 1 and "is no catalogue of slideseek" in done.err
+
+
+def test_a_query_file_of_an_unknown_patient_says_so(tiny_archive, slideseek, tmp_path, paint_tiny):
+    paint_tiny(tmp_path / "new.png", 99, coarse=True)
+    notes = slideseek("search", tmp_path / "new.png", "-a", tiny_archive, "--mpp", "1", "--json").json["notes"]
+    assert any("patient of new.png is unknown" in note for note in notes)
+
+
+def test_the_demonstration_does_not_write_into_a_users_folder(tiny_archive, slideseek):
+    done = slideseek("demo", "--dir", tiny_archive)
+    assert done.code == 2 and "no demonstration" in done.err

@@ -1,0 +1,26 @@
+"""Remove slides from an archive: their records, what was computed for them alone, and nothing of the user's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from slideseek.archive.archive import Archive
+from slideseek.errors import UsageError
+from slideseek.plugins import nearest
+
+
+def remove_slides(archive: Archive, slide_ids: Sequence[str]) -> None:
+    """Remove slides in one commit; an unknown id is an error and nothing is removed. Slide files stay untouched."""
+    catalog = archive.catalog
+    known = catalog.slides.ids()
+    for slide_id in slide_ids:
+        if slide_id not in set(known):
+            near = nearest(slide_id, known)
+            hint = f"did you mean {near!r}?" if near else "'slideseek status' lists the slides"
+            raise UsageError(f"no slide {slide_id!r} in this archive", hint)
+    with catalog.transaction():
+        for slide_id in slide_ids:
+            catalog.slides.remove(slide_id)
+        files = catalog.sweep_payloads()
+    for file in files:  # after the commit: a file without a record is harmless, a record without a file is not
+        (archive.root / file).unlink(missing_ok=True)

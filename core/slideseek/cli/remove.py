@@ -1,0 +1,26 @@
+"""`slideseek remove`: take slides out of an archive."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from slideseek.cli.options import archive_option
+
+
+@click.command()
+@click.argument("slides", nargs=-1, required=True)
+@archive_option
+def command(slides: tuple[str, ...], folder: Path | None) -> None:
+    """Remove SLIDES (ids) from an archive, with all that was computed for them. The slide files stay untouched.
+
+    A search leaves them out at once; the next 'slideseek build' saves the indexes without them.
+    """
+    from slideseek.archive.removing import remove_slides
+    from slideseek.cli.options import open_archive
+
+    with open_archive(folder) as archive, archive.writing():
+        remove_slides(archive, slides)
+        left = len(archive.catalog.slides)
+    click.echo(f"removed {len(slides)} slide(s); the archive has {left} left")
