@@ -56,24 +56,21 @@ def parse_filter(text: str, known: Collection[str]) -> Filter:
     if not splits:
         raise UsageError(f"cannot read the filter {text!r}", "write FIELD=VALUE, !=, <, <=, >, >= or 'FIELD in A,B'")
     # A name may hold a sign itself ("PD-L1 >= 1%", "margin in mm"): the first split that yields a known field counts.
-    for name, sign, value in splits:
-        free = name in known
-        field = name if free else _named(name)
-        if field:
-            break
-    else:
-        name = splits[0][0]
-        names = [*NAMED_FIELDS, *known]
+    found = next((split for split in splits if split[0] in known or _named(split[0])), None)
+    if found is None:
+        name, names = splits[0][0], [*NAMED_FIELDS, *known]
         near = nearest(name, [*names, *(alias for role in NAMED_FIELDS for alias in ALIASES[role])])
         raise UsageError(
             f"no field {name!r} in this archive", f"did you mean {near!r}?" if near else f"fields: {', '.join(names)}"
         )
+    name, sign, value = found
     if sign in _NUMERIC:
         try:
             float(value)
         except ValueError:
             raise UsageError(f"{text!r}: {value!r} is not a number", "compare with a number, or use = or !=") from None
-    return Filter(field, free, sign, value)
+    free = name in known
+    return Filter(name if free else _named(name), free, sign, value)
 
 
 def _splits(text: str) -> Iterator[tuple[str, str, str]]:

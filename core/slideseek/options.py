@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import sys
 import types
 from pathlib import Path
@@ -37,8 +38,8 @@ def option_types(component: type[Any]) -> dict[str, Any]:
     for spec in dataclasses.fields(component):
         if not spec.init:
             continue
-        owner = next(base for base in component.__mro__ if spec.name in base.__dict__.get("__annotations__", {}))
-        written = owner.__annotations__[spec.name]
+        owner = next(base for base in component.__mro__ if spec.name in inspect.get_annotations(base))
+        written = inspect.get_annotations(owner)[spec.name]
         holder = types.SimpleNamespace(__annotations__={spec.name: written})
         try:
             found |= get_type_hints(holder, vars(sys.modules[owner.__module__]), dict(vars(owner)))

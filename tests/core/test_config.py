@@ -8,8 +8,9 @@ import pytest
 
 from slideseek.config import DEFAULT_CONFIG, ComponentConfig, make_component, parse_config, read_config, settings
 from slideseek.engine import make_engine
-from slideseek.errors import UsageError
+from slideseek.errors import PluginError, UsageError
 from slideseek.hookspecs import hookimpl
+from slideseek.options import describe_options
 from slideseek.plugins import load_registry
 from slideseek.types import Bag, Code, CodeSpec
 
@@ -35,6 +36,32 @@ class Optioned:
 
 
 @dataclass
+class Odd(Optioned):
+    """A component whose author slipped in one way or another."""
+
+    slip: Literal["", "exits", "crashes", "prints"] = ""
+    learnt_: "NowhereImported" = field(default=None, init=False)  # noqa: F821 - no option, so it need mean nothing
+
+    def __post_init__(self):
+        if self.slip == "exits":
+            raise SystemExit(4)
+        if self.slip == "crashes":
+            raise RuntimeError("no such device")
+        if self.slip == "prints":
+            print("hello")
+
+
+@dataclass
+class Unresolved(Optioned):
+    window: "OnlyForTypeCheckers" = None  # noqa: F821 - what is tested
+
+
+@dataclass
+class Unwritable(Optioned):
+    classes: set[str] = field(default_factory=lambda: {"a"})
+
+
+@dataclass
 class Demanding(Optioned):
     bits: int = field()
 
@@ -44,6 +71,9 @@ class Plugin:
     def register_encoders(self, register):
         register("optioned", f"{__name__}:Optioned", "options of every type")
         register("demanding", f"{__name__}:Demanding", "one required option")
+        register("odd", f"{__name__}:Odd", "slips")
+        register("unresolved", f"{__name__}:Unresolved", "an annotation that means nothing")
+        register("unwritable", f"{__name__}:Unwritable", "a default that TOML does not know")
 
 
 @pytest.fixture(scope="module")
@@ -105,9 +135,38 @@ def test_a_missing_required_option_is_named(registry):
         make(registry, "demanding")
 
 
+@pytest.mark.parametrize(("slip", "message"), [("exits", "SystemExit: 4"), ("crashes", "RuntimeError: no such device")])
+def test_a_component_that_cannot_be_made_names_key_and_owner(registry, slip, message):
+    with pytest.raises(PluginError) as caught:
+        make(registry, "odd", slip=slip)
+    assert str(caught.value).startswith(f"engine.e.encoder: encoder 'odd' of test - cannot be made ({message})")
+
+
+def test_what_a_component_prints_when_made_does_not_mix_with_results(registry, capsys):
+    assert make(registry, "odd", slip="prints").bits == 500
+    assert capsys.readouterr() == ("", "hello\n")
+
+
+def test_an_annotation_that_means_nothing_is_named(registry):
+    with pytest.raises(PluginError) as caught:
+        make(registry, "unresolved")
+    text = str(caught.value)
+    assert text.startswith(
+        "engine.e.encoder: class Unresolved: the annotation 'OnlyForTypeCheckers' of option 'window'"
+    )
+    assert "TYPE_CHECKING" in text
+    with pytest.raises(PluginError, match="OnlyForTypeCheckers"):
+        describe_options(Unresolved)
+
+
+def test_a_value_that_no_configuration_can_hold_is_named():
+    with pytest.raises(PluginError, match=r"'unwritable': option 'classes' is \{'a'\}; .* cannot hold a set"):
+        settings(Unwritable(), "unwritable")
+
+
 def test_unknown_implementation(registry):
     config = parse_config(engine_text(encoder='{ use = "yotixel" }')).engine()
-    with pytest.raises(UsageError, match="no encoder named 'yotixel': did you mean 'yottixel'"):
+    with pytest.raises(PluginError, match=r"^engine.e.encoder: no encoder named 'yotixel': did you mean 'yottixel'"):
         make_engine(config, registry)
 
 

@@ -58,6 +58,10 @@ def test_duplicate_name_is_an_error_when_used_naming_both_owners():
         registry.find("encoder", "same")
 
 
+def leaving(register):
+    sys.exit("no licence found")
+
+
 def wrong_argument(registrar):
     registrar("x", "y:Z", "s")
 
@@ -75,8 +79,9 @@ def raising(register):
         (plugin(register_encoders=raising), "RuntimeError: boom"),
         (plugin(register_encoders=lambda register: register("x", "", "s")), "import string must be a non-empty string"),
         (types.SimpleNamespace(), "registers nothing"),
+        (plugin(register_encoders=leaving), "SystemExit: no licence found"),
     ],
-    ids=["misspelt hook", "wrong argument", "crash", "empty import string", "no hook"],
+    ids=["misspelt hook", "wrong argument", "crash", "empty import string", "no hook", "sys.exit"],
 )
 def test_a_broken_plugin_is_one_line_and_the_rest_works(broken, reason):
     registry = load_registry(extra=[("bad", broken), ("good", offers("fine"))])
@@ -102,6 +107,54 @@ def test_a_bad_import_string_names_the_owner(target, message):
     with pytest.raises(PluginError, match="encoder 'odd-one' of odd -") as caught:
         registry.load("encoder", "odd-one")
     assert message in str(caught.value)
+
+
+@pytest.fixture
+def module(tmp_path, monkeypatch):
+    """A function that writes a module with some code and returns its name."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    def write(code, name="module_of_a_plugin"):
+        (tmp_path / f"{name}.py").write_text(code)
+        monkeypatch.delitem(sys.modules, name, raising=False)
+        return name
+
+    return write
+
+
+def test_a_component_that_exits_at_import_names_its_owner(module):
+    name = module("import sys\nsys.exit(3)\n")
+    registry = load_registry(extra=[("odd", offers("leaver", f"{name}:X"))])
+    with pytest.raises(PluginError, match=r"encoder 'leaver' of odd - cannot be imported .*SystemExit"):
+        registry.load("encoder", "leaver")
+
+
+def test_a_person_who_stops_the_import_is_obeyed(module):
+    name = module("raise KeyboardInterrupt\n")
+    registry = load_registry(extra=[("odd", offers("stopped", f"{name}:X"))])
+    with pytest.raises(KeyboardInterrupt):
+        registry.load("encoder", "stopped")
+
+
+def test_what_plugins_print_does_not_mix_with_results(module, capsys):
+    name = module("print('hello from the component')\nfrom slideseek_plugins.encoders.mean import Mean\n")
+
+    def register_encoders(register):
+        print("hello from the plugin")
+        register("chatty", f"{name}:Mean", "prints")
+
+    registry = load_registry(extra=[("chatty", plugin(register_encoders=register_encoders))])
+    registry.load("encoder", "chatty")
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err == "hello from the plugin\nhello from the component\n"
+
+
+def test_an_unknown_name_may_be_of_a_disabled_plugin():
+    registry = load_registry(extra=[("mine", offers("my-enc"))], disabled=["mine"])
+    with pytest.raises(PluginError, match="no encoder named 'my-enc'") as caught:
+        registry.find("encoder", "my-enc")
+    assert "SLIDESEEK_DISABLED_PLUGINS, and may have it: mine" in caught.value.fix
 
 
 def test_disabled_plugins(monkeypatch):

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     type=click.FloatRange(min=0, min_open=True),
     help="Give a slide up after so many seconds without progress in reading it.",
 )
-@click.option("--verify", is_flag=True, help="Check everything stored against its SHA-256 first; mend what is damaged.")
 @json_option
 def command(
     folder: Path | None, names: tuple[str, ...], refit: bool, workers: int, patience: float, verify: bool, as_json: bool

@@ -1,5 +1,6 @@
 """Builds: independent of workers, patient with hanging slides, honest in their report."""
 
+import shutil
 import sqlite3
 import threading
 import time
@@ -9,9 +10,12 @@ import pytest
 
 from slideseek.archive.archive import Archive
 from slideseek.building.build import Builder, BuildOptions
+from slideseek.building.ledger import Ledger
 from slideseek.building.prefetch import Ahead
 from slideseek.engine import make_engines
+from slideseek.errors import SlideseekError
 from slideseek.plugins import load_registry
+from slideseek_plugins.encoders.bovw import Bovw
 
 
 class Silent:
@@ -162,3 +166,68 @@ def test_reading_ahead_keeps_order_and_hands_on_errors():
                 seen.extend(items)
         assert seen == [(1, 0), (2, 0), (2, 1), (3, 0), (3, 1), (3, 2)][: len(seen)]
         assert len(seen) >= 3
+
+
+TRAINED = """
+[[engine]]
+name       = "words"
+selector   = { use = "grid", size = 64, mpp = 1.0, min_tissue = 0.5 }
+featurizer = { use = "colour-texture" }
+encoder    = { use = "bovw", words = 4 }
+index      = { use = "cosine" }
+"""
+
+
+@pytest.fixture
+def trained(tmp_path, added):
+    folder = added("trained")
+    (folder / "slideseek.toml").write_text(TRAINED)
+    build(folder)
+    return folder
+
+
+def codes(folder):
+    with Archive(folder) as archive:
+        (engine,) = make_engines(archive.config.engines, load_registry())
+        return {slide: p.data for slide, p in archive.catalog.codes(Ledger(archive, str).settings(engine, "encode"))}
+
+
+def test_a_refit_that_comes_out_different_makes_new_codes(trained, monkeypatch):
+    before, folders = codes(trained), set((trained / "models").iterdir())
+    assert len(before) == 8
+    summary, _ = build(trained, refit=True)
+    assert codes(trained) == before and set((trained / "models").iterdir()) == folders, "the same fit, the same model"
+    real = Bovw.fit
+
+    def other(self, bags, labels, groups):
+        real(self, bags[::2], labels[::2], groups[::2])
+
+    monkeypatch.setattr(Bovw, "fit", other)
+    build(trained, refit=True)
+    assert codes(trained) != before and len(codes(trained)) == 8
+    assert len(list((trained / "models").iterdir())) == 1, "the old model is gone"
+
+
+def test_a_lost_model_is_fitted_again(trained):
+    before = codes(trained)
+    shutil.rmtree(trained / "models")
+    _, reporter = build(trained)
+    assert any("it is fitted again" in note for note in reporter.notes)
+    assert codes(trained) == before
+
+
+def test_changed_labels_are_noticed(trained, tiny_slides, slideseek):
+    manifest = tiny_slides / "manifest.csv"
+    manifest.write_text(manifest.read_text().replace("fine", "finer"))
+    slideseek("add", tiny_slides, "--manifest", manifest, "-a", trained)
+    _, reporter = build(trained)
+    assert any("pass --refit" in note for note in reporter.notes)
+
+
+def test_one_engine_that_stops_does_not_stop_the_others(trained):
+    text = TRAINED.replace('"words"', '"bad"').replace("words = 4", "words = 100000") + TRAINED
+    (trained / "slideseek.toml").write_text(text)
+    shutil.rmtree(trained / "index")
+    with pytest.raises(SlideseekError):
+        build(trained)
+    assert (trained / "index" / "words").is_dir()

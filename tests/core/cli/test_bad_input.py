@@ -204,3 +204,15 @@ def test_a_query_file_of_an_unknown_patient_says_so(tiny_archive, slideseek, tmp
 def test_the_demonstration_does_not_write_into_a_users_folder(tiny_archive, slideseek):
     done = slideseek("demo", "--dir", tiny_archive)
     assert done.code == 2 and "no demonstration" in done.err
+
+
+def test_a_component_that_changed_since_the_build_does_not_encode_a_query(
+    tiny_archive, slideseek, tmp_path, paint_tiny, monkeypatch
+):
+    from slideseek_plugins.encoders.yottixel import Yottixel
+
+    paint_tiny(tmp_path / "new.png", 99, coarse=True)
+    monkeypatch.setattr(Yottixel, "fingerprint", lambda self: "another revision", raising=False)
+    assert slideseek("search", "s0", "-a", tiny_archive).code == 0, "stored codes are as they were"
+    done = slideseek("search", tmp_path / "new.png", "-a", tiny_archive, "--mpp", "1")
+    assert done.code == 1 and "have changed since it was built" in done.err
