@@ -26,7 +26,7 @@ from slideseek.interfaces import Encoder, Index, Trainable
 from slideseek.types import Bag
 from slideseek_plugins.encoders.bovw import Bovw
 from slideseek_plugins.encoders.c_gmm_fv import ConditionedGmmFisher
-from slideseek_plugins.encoders.capabilities import Checkpointed
+from slideseek.interfaces import Checkpointed
 from slideseek_plugins.encoders.deep_bfv import DeepBinaryFisherVector
 from slideseek_plugins.encoders.deep_fv import DeepFisherVector
 from slideseek_plugins.encoders.deep_sbfv import DeepSparseBinaryFisherVector

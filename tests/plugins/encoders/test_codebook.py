@@ -5,10 +5,9 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 from slideseek.errors import EmptyBagError, NotFittedError, SlideseekError
-from slideseek.interfaces import Trainable
+from slideseek.interfaces import Attributable, Trainable
 from slideseek.types import Bag
 from slideseek_plugins.encoders.bovw import Bovw
-from slideseek_plugins.encoders.capabilities import Attributable
 from slideseek_plugins.encoders.max import Max
 from slideseek_plugins.encoders.mean import Mean
 from slideseek_plugins.encoders.vlad import Vlad

@@ -8,9 +8,8 @@ import pytest
 import torch
 
 from slideseek.errors import EmptyBagError, NotFittedError, SlideseekError
-from slideseek.interfaces import Trainable
+from slideseek.interfaces import Attributable, BatchEncoder, Checkpointed, Trainable
 from slideseek.types import Bag
-from slideseek_plugins.encoders.capabilities import Attributable, BatchEncoder, Checkpointed
 from slideseek_plugins.encoders.deep.settings import PRESETS
 from slideseek_plugins.encoders.deep_bfv import DeepBinaryFisherVector
 from slideseek_plugins.encoders.deep_fv import DeepFisherVector

@@ -9,10 +9,9 @@ from sklearn.mixture import GaussianMixture
 from threadpoolctl import threadpool_limits
 
 from slideseek.errors import DamagedError, EmptyBagError, NotFittedError, SlideseekError
-from slideseek.interfaces import Trainable
+from slideseek.interfaces import Attributable, Trainable
 from slideseek.types import Bag
 from slideseek_plugins.encoders.c_gmm_fv import ConditionedGmmFisher
-from slideseek_plugins.encoders.capabilities import Attributable
 from slideseek_plugins.encoders.gmm_fv import GmmFisher
 
 

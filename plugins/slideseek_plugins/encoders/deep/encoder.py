@@ -14,8 +14,8 @@ import numpy as np
 import torch
 
 from slideseek.errors import NotFittedError, SlideseekError
+from slideseek.interfaces import Progress
 from slideseek.types import Bag, Code, CodeKind, CodeSpec, Float32, Float64
-from slideseek_plugins.encoders.capabilities import Progress
 from slideseek_plugins.encoders.checks import finite_features
 from slideseek_plugins.encoders.deep.checkpoint import Row, write_log
 from slideseek_plugins.encoders.deep.contribution import Evidence

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from slideseek.errors import SlideseekError
+from slideseek.interfaces import Progress
 from slideseek.types import Bag
-from slideseek_plugins.encoders.capabilities import Progress
 from slideseek_plugins.encoders.deep.checkpoint import Progressed, Row, read_checkpoint, write_checkpoint
 from slideseek_plugins.encoders.deep.inputs import Inputs
 from slideseek_plugins.encoders.deep.loss import Terms, cvae_terms, penalised_gradients

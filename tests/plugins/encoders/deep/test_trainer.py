@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from slideseek.errors import DamagedError, SlideseekError
+from slideseek.interfaces import Checkpointed
 from slideseek.types import Bag
-from slideseek_plugins.encoders.capabilities import Checkpointed
 from slideseek_plugins.encoders.deep_fv import DeepFisherVector
 from slideseek_plugins.encoders.deep_sbfv import DeepSparseBinaryFisherVector
 from slideseek_plugins.encoders.deep_sfv import DeepSparseFisherVector
