@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 from PIL import Image, ImageDraw
 from scipy import ndimage
 
 from slideseek.interfaces import Selector
+from slideseek.slides.contours import mask_from_geojson
+from slideseek.slides.grid import CROP_UM2
 from slideseek.slides.pyramid import PyramidSlide
 from slideseek.slides.reader import open_slide
-from slideseek.slides.tissue import tissue_mask
+from slideseek.slides.tissue import TissueMethod, tissue_mask
 from slideseek.types import Mask, Patches, UInt8
 
 PICTURE_SIDE = 1200
@@ -31,16 +33,38 @@ class Inspection:
     dimensions: tuple[int, int]
 
 
-def inspect_slide(path: Path, selector: Selector, mpp: float | None = None) -> Inspection:
-    """Open a slide, find its tissue and select its patches."""
-    with open_slide(path, mpp=mpp) as slide:
+def inspect_slide(
+    path: Path, selector: Selector, mpp: float | None = None, slide_id: str = "", contours: Path | None = None
+) -> Inspection:
+    """Open a slide, find its tissue as the selector does and select its patches.
+
+    contours: GeoJSON that outlines the tissue to use, as a manifest may name for a slide.
+    """
+    with open_slide(path, slide_id, mpp) as slide:
+        slide.contours = contours
         thumbnail = slide.thumbnail(PICTURE_SIDE)
-        thumbnail_mpp = slide.mpp * slide.dimensions[0] / thumbnail.shape[1]
-        mask = tissue_mask(thumbnail, mpp=thumbnail_mpp)
+        mask = _mask(slide, thumbnail, selector)
         patches = selector.select(slide)
         facts = _facts(slide, mask, patches, path)
         picture = draw(thumbnail, mask, patches, slide)
         return Inspection(facts, picture, mask, slide.dimensions)
+
+
+def _mask(slide: PyramidSlide, thumbnail: UInt8, selector: Selector) -> Mask:
+    """Return the tissue on the thumbnail under the selector's own options, where it has options about tissue."""
+    if slide.contours is not None:
+        return mask_from_geojson(slide.contours, slide.dimensions, thumbnail.shape[:2])
+    width, height = slide.dimensions
+    is_crop = width * height * slide.mpp**2 < CROP_UM2  # as the grid of selectors has it
+    spec: Any = selector  # a component is a dataclass, which its protocol cannot say
+    options = {field.name: getattr(selector, field.name) for field in fields(spec)}
+    method: Any = options.get("tissue")
+    return tissue_mask(
+        thumbnail,
+        method=method if method in get_args(TissueMethod) else "hsv-otsu",
+        exclude_pen=options.get("exclude_pen") is not False,
+        mpp=None if is_crop else slide.mpp * width / thumbnail.shape[1],
+    )
 
 
 def draw(thumbnail: UInt8, mask: Mask, patches: Patches, slide: PyramidSlide) -> UInt8:
@@ -72,6 +96,7 @@ def _facts(slide: PyramidSlide, mask: Mask, patches: Patches, path: Path) -> dic
         "mpp_source": resolution.source,
         "objective": slide.objective,
         "levels": [[level.width, level.height, round(level.downsample, 4)] for level in slide.levels],
+        "contours": str(slide.contours) if slide.contours else None,
         "tissue_share": round(float(mask.mean()), 4),
         "patches": len(patches),
         "patch_size": patches.size,

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from slideseek.archive.archive import Archive
 from slideseek.archive.catalog import Stage, StageRecord
 from slideseek.archive.slide_table import SlideRow
-from slideseek.building.index_store import open_engine
+from slideseek.building.index_store import index_is_fresh, open_engine
 from slideseek.building.ledger import Ledger
+from slideseek.config import EngineConfig
 from slideseek.engine import Engine
-from slideseek.plugins import load_registry
+from slideseek.errors import SlideseekError
+from slideseek.plugins import Registry, load_registry
 
 STAGES: tuple[Stage, ...] = ("select", "featurize", "encode")
 
 
 def archive_status(archive: Archive) -> dict[str, Any]:
-    """Return the archive's slides with their state under each engine, the engines, and the last run."""
+    """Return the archive's slides with their state under each engine, the engines, and the last run.
+
+    An engine that cannot be used (a plugin that is not there, a wrong option) is told with its `error`; the others
+    are told as ever.
+    """
     registry = load_registry()
-    engines = [open_engine(archive, config, registry) for config in archive.config.engines]
+    engines = {config.name: _open(archive, config, registry) for config in archive.config.engines}
     ledger = Ledger(archive, lambda _: None)
     slides = [_slide(slide, engines, ledger) for slide in archive.catalog.slides]
     runs = archive.catalog.runs()
@@ -26,20 +33,30 @@ def archive_status(archive: Archive) -> dict[str, Any]:
     return {
         "archive": str(archive.root),
         "slides": slides,
-        "engines": [_engine(engine, archive, ledger) for engine in engines],
+        "engines": [_engine(name, engine, archive, ledger) for name, engine in engines.items()],
         "last_run": last,
     }
 
 
-def _slide(slide: SlideRow, engines: list[Engine], ledger: Ledger) -> dict[str, Any]:
+def _open(archive: Archive, config: EngineConfig, registry: Registry) -> Engine | SlideseekError:
+    try:
+        return open_engine(archive, config, registry)
+    except SlideseekError as error:
+        return error
+
+
+def _slide(slide: SlideRow, engines: Mapping[str, Engine | SlideseekError], ledger: Ledger) -> dict[str, Any]:
     states: dict[str, Any] = {}
     failure: dict[str, str] | None = None
-    for engine in engines:
+    for name, engine in engines.items():
+        if isinstance(engine, SlideseekError):
+            states[name] = {"state": "unknown", "stages": {}}
+            continue
         records = {stage: ledger.record(engine, stage, slide) for stage in STAGES}
         failed = next((r for r in records.values() if r and r.status != "done"), None)
         done = [stage for stage, r in records.items() if r and r.status == "done"]
         state = failed.status if failed else "done" if len(done) == len(STAGES) else f"to {_next(done)}"
-        states[engine.name] = {"state": state, "stages": {s: _record(r) for s, r in records.items() if r}}
+        states[name] = {"state": state, "stages": {s: _record(r) for s, r in records.items() if r}}
         if failed and failure is None:
             failure = {"stage": failed.stage, "cause": failed.cause, "fix": failed.fix}
     record = slide.record
@@ -72,17 +89,19 @@ def _record(record: StageRecord) -> dict[str, Any]:
     }
 
 
-def _engine(engine: Engine, archive: Archive, ledger: Ledger) -> dict[str, Any]:
+def _engine(name: str, engine: Engine | SlideseekError, archive: Archive, ledger: Ledger) -> dict[str, Any]:
+    if isinstance(engine, SlideseekError):
+        return {"name": name, "error": {"cause": engine.cause, "fix": engine.fix}}
     codes = ledger.settings(engine, "encode")
     coded = [r for r in archive.catalog.stages("encode", codes) if r.status == "done"]
-    row = archive.catalog.index(engine.name)
-    current = (engine.index_settings, codes, archive.catalog.generation(codes))
+    row = archive.catalog.index(name)
     return {
-        "name": engine.name,
+        "name": name,
+        "error": None,
         "settings": engine.resolved.settings,
         "code": str(engine.spec),
         "coded": len(coded),
         "bytes_per_slide": sum(r.bytes for r in coded) / len(coded) if coded else 0.0,
         "indexed": row.slides if row else 0,
-        "index_fresh": bool(row and (row.settings, row.codes, row.generation) == current),
+        "index_fresh": index_is_fresh(archive, engine, ledger),
     }

@@ -3,23 +3,32 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from slideseek.cli.options import json_option, mag_option, mpp_option, open_archive, stated_mpp
 from slideseek.cli.output import print_json, print_table, say
 
+if TYPE_CHECKING:
+    from slideseek.archive.archive import Archive
+    from slideseek.types import SlideRecord
+
 
 @click.command()
 @click.argument("slide", type=click.Path(path_type=Path))
 @click.option(
-    "-a", "--archive", "folder", type=click.Path(path_type=Path), help="Select as this archive's engine does."
+    "-a",
+    "--archive",
+    "folder",
+    type=click.Path(path_type=Path),
+    help="Select as this archive's engine does; SLIDE may then be the id of one of its slides.",
 )
 @click.option("--engine", "name", help="The engine whose selector to use (default: the first one configured).")
 @mpp_option
 @mag_option
 @click.option(
-    "-o", "--picture", type=click.Path(path_type=Path), help="PNG to write [default: SLIDE-inspect.png here]."
+    "-o", "--picture", type=click.Path(path_type=Path), help="PNG to write [default: SLIDE.inspect.png here]."
 )
 @click.option("--contours", type=click.Path(path_type=Path), help="Also write the tissue's outline as GeoJSON.")
 @json_option
@@ -33,31 +42,43 @@ def command(
     contours: Path | None,
     as_json: bool,
 ) -> None:
-    """Tell where SLIDE's resolution comes from, its levels, tissue and patches, and draw mask and mosaic."""
+    """Tell where SLIDE's resolution comes from, its levels, tissue and patches, and draw mask and mosaic.
+
+    With -a, what the archive knows of SLIDE is used: the resolution and the outline of tissue its manifest states.
+    """
     import json
 
     from PIL import Image
 
-    from slideseek.archive.files import replacing, write_text
+    from slideseek.archive.files import replacing, safe_name, write_text
     from slideseek.config import DEFAULT_CONFIG, make_component, parse_config
     from slideseek.inspection import inspect_slide
     from slideseek.plugins import load_registry
     from slideseek.slides.contours import geojson_from_mask
+    from slideseek.slides.discovery import PICTURE_SUFFIX
 
+    record, path, outline = None, slide, None
     if folder is not None:
         with open_archive(folder) as archive:
             config = archive.config.engine(name)
+            record = _known(archive, slide)
+            if record is not None:
+                path = archive.slide_path(record)
+                outline = archive.root / record.contours if record.contours else None
     else:
         config = parse_config(DEFAULT_CONFIG).engine(name)
     selector = make_component(load_registry(), config.selector, f"engine.{config.name}.selector")
-    found = inspect_slide(slide, selector, stated_mpp(mpp, mag))
-    target = picture or Path(f"{slide.stem}-inspect.png")
+    stated = stated_mpp(mpp, mag)
+    if record is not None and stated is None:
+        stated = record.mpp
+    found = inspect_slide(path, selector, stated, record.id if record else "", outline)
+    target = picture or Path(safe_name(found.facts["slide"]) + PICTURE_SUFFIX)
     with replacing(target) as temporary:
         Image.fromarray(found.picture).save(temporary, format="PNG")
     if contours is not None:
         height, width = found.mask.shape
-        outline = geojson_from_mask(found.mask, found.dimensions[0] / width, found.dimensions[1] / height)
-        write_text(contours, json.dumps(outline))
+        drawn = geojson_from_mask(found.mask, found.dimensions[0] / width, found.dimensions[1] / height)
+        write_text(contours, json.dumps(drawn))
     if as_json:
         print_json({**found.facts, "picture": str(target)})
         return
@@ -71,10 +92,20 @@ def command(
         ["  comes from", facts["mpp_source"]],
         ["objective", f"{facts['objective']:g}x" if facts["objective"] else "not stated"],
         ["levels", "; ".join(f"{w} x {h} (1:{d:g})" for w, h, d in facts["levels"])],
-        ["tissue", f"{facts['tissue_share']:.1%} of the slide"],
+        ["tissue", f"{facts['tissue_share']:.1%} of the slide" + (", as outlined" if facts["contours"] else "")],
         ["patches", f"{facts['patches']} of {facts['patch_size']} px by selector {config.selector.use!r}"],
         ["picture", str(target)],
     ]
     print_table(("", facts["slide"]), rows)
     for note in facts["notes"]:
         say(f"note    {note}")
+
+
+def _known(archive: Archive, slide: Path) -> SlideRecord | None:
+    """Return the archive's record of a slide given by its id or its file, if there is one."""
+    by_id = archive.catalog.slides.get(str(slide))
+    if by_id is not None:
+        return by_id.record
+    wanted = slide.resolve()
+    records = (row.record for row in archive.catalog.slides)
+    return next((record for record in records if archive.slide_path(record).resolve() == wanted), None)

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from slideseek.cli.options import archive_option, json_option, open_archive
-from slideseek.cli.output import print_json, print_table
+from slideseek.cli.output import print_json, print_table, problem_line
 
 
 @click.command()
@@ -39,8 +39,11 @@ def command(folder: Path | None, only_failed: bool, as_json: bool) -> None:
     print_table(("slide", "patient", "site", "diagnosis", *names), rows)
     for slide in status["slides"]:
         if failure := slide["failure"]:
-            click.echo(f"failed  {slide['id']} ({failure['stage']}): {failure['cause']} -> {failure['fix']}")
+            click.echo(problem_line(f"{slide['id']} ({failure['stage']})", failure["cause"], failure["fix"]))
     for engine in status["engines"]:
+        if error := engine["error"]:
+            click.echo(problem_line(f"engine {engine['name']!r}", error["cause"], error["fix"]))
+            continue
         fresh = "up to date" if engine["index_fresh"] else "out of date: run 'slideseek build'"
         click.echo(
             f"engine {engine['name']!r}: {engine['coded']} of {len(status['slides'])} slides have a code,"

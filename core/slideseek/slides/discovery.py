@@ -21,16 +21,20 @@ SLIDE_SUFFIXES = frozenset(
 _HIDDEN = (".", "~", "#")
 _TEMPORARY = ("~", ".part", ".partial", ".tmp", ".crdownload", ".filepart")
 _HAMAMATSU = (".vms", ".vmu")
+
+PICTURE_SUFFIX = ".inspect.png"
+"""Ending of the pictures that slideseek draws of slides: no slides themselves."""
+
 _SERIES = "dicom.SeriesInstanceUID"
 
 
 def find_slides(paths: Sequence[Path]) -> list[Path]:
     """Return the slides among files and folders, none twice.
 
-    Files are taken as given. Folders are searched with all their sub-folders, in sorted order; hidden and temporary
-    files are passed over, links are followed, and no folder is entered twice, so that a loop of links ends. The `.dcm`
-    files of one DICOM series in one folder are one slide, named by the first of them; the folder of a MIRAX slide and
-    the images of a Hamamatsu VMS slide are no slides of their own.
+    Files are taken as given. Folders are searched with all their sub-folders, in sorted order; hidden files, temporary
+    files and the pictures of `slideseek inspect` are passed over, links are followed, and no folder is entered twice, so
+    that a loop of links ends. The `.dcm` files of one DICOM series in one folder are one slide, named by the first of
+    them; the folder of a MIRAX slide and the images of a Hamamatsu VMS slide are no slides of their own.
     """
     found: dict[str, Path] = {}
     for path in paths:
@@ -78,7 +82,11 @@ def _in_folder(folder: Path) -> Iterator[Path]:
 
 def _is_slide_name(name: str) -> bool:
     lower = name.lower()
-    return not lower.startswith(_HIDDEN) and not lower.endswith(_TEMPORARY) and Path(lower).suffix in SLIDE_SUFFIXES
+    return (
+        not lower.startswith(_HIDDEN)
+        and not lower.endswith((*_TEMPORARY, PICTURE_SUFFIX))
+        and Path(lower).suffix in SLIDE_SUFFIXES
+    )
 
 
 def _is_part(name: str, stems: tuple[str, ...]) -> bool:

@@ -64,6 +64,41 @@ def test_query_by_a_new_file(tiny_archive, tmp_path, slideseek, paint_tiny):
     assert slideseek("status", "-a", tiny_archive, "--json").json["slides"][-1]["id"] == "s7", "it was not added"
 
 
+@pytest.mark.parametrize("option", [("--site", "lung"), ("--patient", "p0"), ("--mpp", "1"), ("--mag", "10")])
+def test_what_is_for_files_is_refused_for_slides_of_the_archive(tiny_archive, slideseek, option):
+    done = slideseek("search", "s0", "-a", tiny_archive, *option)
+    assert done.code == 2
+    assert f"{option[0]} is for a query file, and 's0' is a slide of the archive" in done.err
+
+
+def test_a_file_of_the_archive_has_the_archives_site(tiny_archive, tiny_slides, slideseek):
+    notes = slideseek("search", tiny_slides / "s3.png", "-a", tiny_archive, "--site", "lung", "--json").json["notes"]
+    assert any("--site and --patient were not used" in note for note in notes)
+
+
+def test_a_vertical_search_of_a_slide_without_a_site_says_what_helps(tiny_archive, tiny_slides, slideseek, paint_tiny):
+    paint_tiny(tiny_slides / "new.png", 5, coarse=True)
+    slideseek("add", tiny_slides / "new.png", "-a", tiny_archive, "--mpp", "1")
+    assert slideseek("build", "-a", tiny_archive).code == 0
+    done = slideseek("search", "new", "-a", tiny_archive, "--vertical")
+    assert done.code == 2 and "primary_site" in done.err and "--site" not in done.err
+
+
+def test_the_title_is_one_line_however_narrow_the_table(tiny_archive, slideseek):
+    lines = slideseek("search", "s0", "-a", tiny_archive, "-k", "1").out.splitlines()
+    assert lines[0] == "s0 (colon, coarse) - nearest in the archive, engine bars"
+
+
+def test_filters_by_the_manifests_own_headings(tiny_archive, slideseek):
+    def ids(where):
+        done = slideseek("search", "s0", "-a", tiny_archive, "--json", "-k", "99", "--where", where)
+        return {hit["slide_id"] for hit in done.json["hits"]}
+
+    assert ids("primary_site=lung") == ids("site=lung") == {"s4", "s5", "s6", "s7"}
+    assert ids("diagnosis in fine") == {"s1", "s3", "s5", "s7"}
+    assert ids("case_id=p3") == {"s3"}
+
+
 def test_table_and_csv(tiny_archive, slideseek):
     table = slideseek("search", "s0", "-a", tiny_archive)
     assert table.code == 0 and "vote for diagnosis: coarse" in table.out and "7 candidates" in table.out
@@ -77,6 +112,7 @@ def test_table_and_csv(tiny_archive, slideseek):
         (("search", "s0x"), "did you mean 's0'?"),
         (("search", "s0", "--engine", "barz"), "did you mean 'bars'?"),
         (("search", "s0", "--where", "sit=lung"), "did you mean 'site'?"),
+        (("search", "s0", "--where", "diagnossis=x"), "did you mean 'diagnosis'?"),
         (("search", "s0", "-k", "0"), "k must be at least 1"),
         (("search", "s0", "--json", "--csv"), "exclude each other"),
         (("build", "--engine", "nope"), "no engine named 'nope'"),
@@ -128,6 +164,70 @@ def test_status_tells_the_truth(tiny_archive, slideseek):
     assert stage["status"] == "done" and stage["attempts"] == 1 and stage["items"] > 4 and stage["bytes"] > 0
     assert status["last_run"]["outcome"] == "done"
     assert "8 of 8 slides have a code" in slideseek("status", "-a", tiny_archive).out
+
+
+def test_status_with_an_engine_that_cannot_be_used(tiny_archive, slideseek):
+    config = tiny_archive / "slideseek.toml"
+    config.write_text(config.read_text().replace('use = "mean"', 'use = "mean", l3 = true'))
+    done = slideseek("status", "-a", tiny_archive)
+    assert done.code == 0
+    assert "failed  engine 'mean': engine.mean.encoder.l3: no option 'l3' in encoder 'mean' -> " in done.out
+    assert "engine 'bars': 8 of 8 slides have a code" in done.out
+    status = slideseek("status", "-a", tiny_archive, "--json").json
+    bars, mean = status["engines"]
+    assert bars["error"] is None and bars["coded"] == 8 and bars["index_fresh"]
+    assert "l3" in mean["error"]["cause"] and mean["error"]["fix"]
+    assert {name: state["state"] for name, state in status["slides"][0]["engines"].items()} == {
+        "bars": "done",
+        "mean": "unknown",
+    }
+
+
+def test_slides_are_counted_by_how_they_end(tmp_path, tiny_slides, tiny_config, slideseek, monkeypatch):
+    from slideseek_plugins.encoders.mean import Mean
+
+    real = Mean.encode
+
+    def encode(self, bag):
+        if bag.slide_id in ("s2", "s3"):
+            raise RuntimeError("no code")
+        return real(self, bag)
+
+    monkeypatch.setattr(Mean, "encode", encode)
+    archive = tmp_path / "archive"
+    slideseek("init", archive, "--config", tiny_config)
+    slideseek("add", tiny_slides, "--manifest", tiny_slides / "manifest.csv", "-a", archive)
+    done = slideseek("build", "-a", archive)
+    assert done.code == 3
+    assert "8 slides: 6 ok, 0 skipped, 2 failed" in done.out
+    again = slideseek("build", "-a", archive, "--json")
+    assert again.json["slides"] == {"ok": 0, "skipped": 6, "failed": 2}
+    assert set(again.json["failures"]) == {"s2", "s3"}
+
+
+def test_refit_learns_from_all_slides(tmp_path, tiny_slides, slideseek, paint_tiny):
+    config = tmp_path / "words.toml"
+    config.write_text(
+        '[[engine]]\nname = "words"\nselector = { use = "grid", size = 64, mpp = 1.0, min_tissue = 0.5 }\n'
+        'featurizer = "colour-texture"\nencoder = { use = "bovw", words = 4 }\nindex = "cosine"\n'
+    )
+    archive = tmp_path / "archive"
+    assert slideseek("init", archive, "--config", config).code == 0
+    slideseek("add", tiny_slides, "--manifest", tiny_slides / "manifest.csv", "-a", archive)
+    first = slideseek("build", "-a", archive)
+    assert first.code == 0 and "fitting 'bovw' on 8 slides" in first.err
+    models = set((archive / "models").iterdir())
+    paint_tiny(tiny_slides / "new.png", 5, coarse=True)
+    slideseek("add", tiny_slides / "new.png", "-a", archive, "--mpp", "1")
+    second = slideseek("build", "-a", archive)
+    assert second.code == 0 and "pass --refit" in second.err and "fitting" not in second.err
+    assert set((archive / "models").iterdir()) == models, "a model is not refitted behind one's back"
+    third = slideseek("build", "-a", archive, "--refit")
+    assert third.code == 0 and "fitting 'bovw' on 9 slides" in third.err
+    assert set((archive / "models").iterdir()) != models
+    status = slideseek("status", "-a", archive, "--json").json
+    assert status["engines"][0]["coded"] == 9 and status["engines"][0]["index_fresh"]
+    assert "pass --refit" not in slideseek("build", "-a", archive).err
 
 
 def test_engines_share_their_features(tiny_archive):

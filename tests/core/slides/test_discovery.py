@@ -110,3 +110,9 @@ def test_two_dicom_series_and_a_stray_file_in_one_folder(shared_data: Path, tmp_
 def test_all_shared_slides_are_found(shared_data: Path) -> None:
     assert len(find_slides([shared_data / "slides-atlas"])) == 11
     assert len(find_slides([shared_data / "slides-formats"])) == 8
+
+
+def test_pictures_of_slides_are_no_slides(tmp_path: Path) -> None:
+    touch(tmp_path / "a.png", tmp_path / "a.inspect.png")
+    assert names(find_slides([tmp_path]), tmp_path) == ["a.png"]
+    assert find_slides([tmp_path / "a.inspect.png"]) == [tmp_path / "a.inspect.png"], "named outright it is one"
