@@ -41,7 +41,9 @@ def print_table(header: Sequence[str], rows: Iterable[Sequence[str]], right: Seq
     console = Console()
     if not console.is_terminal:  # a pipe has no width: do not fold what a program may read
         console = Console(width=max(console.width, 200))
-    console.print(table)
+    with console.capture() as drawn:  # echoed like all else: rich ends the program when a reader has gone
+        console.print(table)
+    click.echo(drawn.get(), nl=False)
 
 
 def say(text: str) -> None:

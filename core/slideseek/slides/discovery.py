@@ -32,9 +32,9 @@ def find_slides(paths: Sequence[Path]) -> list[Path]:
     """Return the slides among files and folders, none twice.
 
     Files are taken as given. Folders are searched with all their sub-folders, in sorted order; hidden files, temporary
-    files and the pictures of `slideseek inspect` are passed over, links are followed, and no folder is entered twice, so
-    that a loop of links ends. The `.dcm` files of one DICOM series in one folder are one slide, named by the first of
-    them; the folder of a MIRAX slide and the images of a Hamamatsu VMS slide are no slides of their own.
+    files and the pictures of `slideseek inspect` are passed over, links are followed, and no folder is entered twice,
+    so that a loop of links ends. The `.dcm` files of one DICOM series in one folder are one slide, named by the first
+    of them; the folder of a MIRAX slide and the images of a Hamamatsu VMS slide are no slides of their own.
     """
     found: dict[str, Path] = {}
     for path in paths:

@@ -104,7 +104,14 @@ def tissue_grid(
     if isinstance(slide, Outlined) and slide.contours is not None:
         mask = mask_from_geojson(slide.contours, slide.dimensions, thumbnail.shape[:2])
     else:
-        mask = tissue_mask(thumbnail, method=tissue, exclude_pen=exclude_pen, mpp=thumbnail_mpp)
+        # A quarter of a cell: a cell is never tissue for the sake of a gap that was filled.
+        mask = tissue_mask(
+            thumbnail,
+            method=tissue,
+            exclude_pen=exclude_pen,
+            mpp=thumbnail_mpp,
+            max_hole=0.25 * (size * mpp) ** 2,
+        )
     across, down = _spans(xs, extent, width, mask.shape[1]), _spans(ys, extent, height, mask.shape[0])
     cover = _cell_means(mask.astype(np.uint8), across, down)
     keep = cover > 0 if extent > max(width, height) else (cover > 0) & (cover >= min_tissue)

@@ -45,13 +45,15 @@ def tissue_mask(
     *,
     exclude_debris: bool = True,
     mpp: float | None = None,
+    max_hole: float = HOLE_UM2,
 ) -> Mask:
     """Return bool (h, w), true where a thumbnail shows tissue.
 
     rgb: uint8 (h, w, 3). method: `hsv-otsu` (saturation and optical density against the glass of the slide),
     `yottixel-hsd` (the rule Yottixel uses) or `fluorescence` (bright on dark). exclude_pen: leave out marker ink.
     exclude_debris: leave out dust and the black rims of bubbles. mpp: µm per pixel of the thumbnail; dust and holes are
-    then told by their area in µm². Pen and bubble rims do not exist in fluorescence, so only dust is left out there.
+    then told by their area in µm². max_hole: the largest gap in µm² that counts as tissue; with patches smaller than
+    that, a patch could lie in a lumen and show nothing but glass. Pen and bubble rims do not exist in fluorescence, so only dust is left out there.
     """
     if rgb.dtype != np.uint8 or rgb.ndim != 3 or rgb.shape[2] != 3:
         raise ValueError(f"rgb: uint8 (h, w, 3), not {rgb.dtype} {rgb.shape}")
@@ -66,7 +68,7 @@ def tissue_mask(
     small = rgb if shrink == 1 else np.asarray(Image.fromarray(rgb).resize(size, Image.Resampling.BOX))
     area = size[0] * size[1]
     pixel = (mpp * shrink) ** 2 if mpp else 0.0
-    hole = HOLE_UM2 / pixel if pixel else min(HOLE_SHARE * area, MAX_HOLE_PIXELS)
+    hole = min(max_hole, HOLE_UM2) / pixel if pixel else min(HOLE_SHARE * area, MAX_HOLE_PIXELS)
     speck = SPECK_UM2 / pixel if pixel else min(SPECK_SHARE * area, MAX_SPECK_PIXELS)
     mask = _mask(small, method, exclude_pen, exclude_debris, hole, speck if exclude_debris else 0.0)
     if shrink == 1:

@@ -189,7 +189,7 @@ def test_a_crop_smaller_than_a_speck_of_dust_is_still_tissue() -> None:
 def test_tissue_options_and_resolution_reach_the_mask(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[tuple[object, ...]] = []
 
-    def mask(rgb: UInt8, method: str, exclude_pen: bool, *, mpp: float | None) -> Mask:
+    def mask(rgb: UInt8, method: str, exclude_pen: bool, *, mpp: float | None, max_hole: float) -> Mask:
         calls.append((method, exclude_pen, mpp))
         return np.ones(rgb.shape[:2], dtype=np.bool_)
 
@@ -198,3 +198,16 @@ def test_tissue_options_and_resolution_reach_the_mask(monkeypatch: pytest.Monkey
     tissue_grid(slide, 100, 2, tissue="fluorescence", exclude_pen=False)
     # 2 mm across are shown on 256 pixels.
     assert calls == [("fluorescence", False, 8.0)]
+
+
+def test_a_cell_inside_a_lumen_is_not_tissue() -> None:
+    rng = np.random.default_rng(0)
+    image = rng.normal((200, 130, 180), 12, (2000, 2000, 3)).clip(0, 255).astype(np.uint8)
+    image[:400] = 245
+    image[1100:1360, 1100:1360] = 245
+    slide = ArraySlide(image, mpp=0.5, slide_id="lumen")
+    small = tissue_grid(slide, 100, 0.5)
+    inside = (small.xy >= 1100).all(axis=1) & (small.xy <= 1260).all(axis=1)
+    assert len(small) > 200 and not inside.any(), "130 µm of glass hold whole cells of 50 µm"
+    large = tissue_grid(slide, 500, 0.5)
+    assert ((large.xy <= 1100).all(axis=1) & (large.xy + 500 >= 1360).all(axis=1)).any(), "and are a detail of 250 µm"
