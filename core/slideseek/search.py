@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -12,31 +12,17 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from slideseek.archive.archive import Archive
-from slideseek.archive.models import load_model
-from slideseek.archive.payloads import unpack_code
 from slideseek.bench.measures import majority
 from slideseek.building.index_store import open_index
 from slideseek.building.ledger import Ledger
-from slideseek.engine import Engine, make_engine
+from slideseek.engine import Engine
 from slideseek.errors import SlideseekError, UsageError
 from slideseek.filters import Filter, parse_filter
 from slideseek.plugins import nearest
-from slideseek.types import Code, Hit, Mask, SlideRecord
+from slideseek.queries import Query, QueryMaker
+from slideseek.types import Hit, Mask, SlideRecord
 
 Mode: TypeAlias = Literal["vertical", "horizontal"]
-
-
-@dataclass(frozen=True, slots=True)
-class Query:
-    """What is searched for: a code and what is known about its slide.
-
-    fingerprint: names the slide's content, so that the slide is known under any other id too.
-    """
-
-    record: SlideRecord
-    code: Code
-    fingerprint: str
-    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +60,7 @@ class Searcher:
         self.engine = engine
         self._notes: list[str] = []
         self._ledger = Ledger(archive, self._notes.append)
+        self.ask = QueryMaker(archive, engine, self._ledger)
         opened = open_index(archive, engine, self._ledger)
         self.index = opened.index
         self._notes.extend(opened.notes)
@@ -93,78 +80,15 @@ class Searcher:
     def query(self, text: str, site: str = "", patient: str = "", mpp: float | None = None) -> Query:
         """Make a query of a slide in the archive (its id) or of a slide file, which is not added."""
         if text in self._records:
-            return self.stored(text)
+            return self.ask.stored(text)
         path = Path(text)
         if path.exists():
-            return self.file(path, site, patient, mpp)
+            return self.ask.file(path, site, patient, mpp)
         near = nearest(text, self._records)
         raise UsageError(
             f"{text!r} is neither a slide of this archive nor a file",
             f"did you mean {near!r}?" if near else "'slideseek status' lists the slides",
         )
-
-    def stored(self, slide_id: str) -> Query:
-        """Make a query of a slide in the archive from its stored code."""
-        row = self.archive.catalog.slides.get(slide_id)
-        record = row and self._ledger.record(self.engine, "encode", row)
-        payload = record and self.archive.catalog.payload(record.key)
-        if row is None or not payload:
-            raise SlideseekError(
-                f"slide {slide_id!r} has no code of engine {self.engine.name!r}",
-                "run 'slideseek build'; 'slideseek status' tells why it failed",
-            )
-        return Query(row.record, unpack_code(payload, slide_id), row.fingerprint)
-
-    def file(self, path: Path, site: str = "", patient: str = "", mpp: float | None = None) -> Query:
-        """Make a query of a slide file: selected, featurized and encoded now, and not kept.
-
-        A file whose content is in the archive is that slide: its stored code and record are used.
-        """
-        # Reading slides needs libraries that searching stored codes does not: they load when a file is asked about.
-        from slideseek.slides.identity import fingerprint
-        from slideseek.slides.patch_images import read_mpp
-        from slideseek.slides.reader import open_slide
-        from slideseek.slides.resolution import finer_than_scanned
-
-        content = fingerprint(path)
-        twins = self.archive.catalog.slides.by_fingerprint(content)
-        for twin in twins:
-            if self._ledger.done(self.engine, "encode", twin) and mpp in (None, twin.record.mpp):
-                note = f"{path.name} is slide {twin.id!r} of the archive"
-                return replace(self.stored(twin.id), notes=(note,))
-        self._check_components()
-        with open_slide(path, mpp=mpp) as slide:
-            patches = self.engine.select(slide)
-            if not len(patches):
-                raise SlideseekError(f"no tissue found in {path.name}", "look at it with 'slideseek inspect'")
-            bag = self.engine.featurize(slide, patches, site)
-            self._load_model()
-            notes = [*slide.notes, finer_than_scanned(slide.mpp, read_mpp(patches, self.engine.read_side(patches)))]
-            code = self.engine.encode(bag)
-        if not patient and not twins:
-            notes.append(f"the patient of {path.name} is unknown, so that patient's slides are not left out: --patient")
-        # The path is no slide's id, so a slide of the archive that shares the file's stem is not left out.
-        record = SlideRecord(str(path), str(path), patient=patient, site=site)
-        return Query(record, code, content, tuple(note for note in notes if note))
-
-    def _check_components(self) -> None:
-        """See that the components still are what the stored codes were made with."""
-        now = make_engine(self.engine.config, self.engine.registry)
-        if now.resolved != self.engine.resolved:
-            raise SlideseekError(
-                f"the components of engine {self.engine.name!r} have changed since it was built",
-                "run 'slideseek build', then search again",
-            )
-        self.engine = now
-
-    def _load_model(self) -> None:
-        """Restore the fitted encoder; searching with stored codes does not need it."""
-        if (encoder := self.engine.trainable) is None:
-            return
-        model = self.archive.catalog.model(self.engine.encoder_settings)
-        if model is None:
-            raise SlideseekError(f"engine {self.engine.name!r} is not fitted yet", "run 'slideseek build'")
-        load_model(self.archive.root, encoder, model)
 
     def search(
         self,
@@ -202,7 +126,7 @@ class Searcher:
         return Answer(query.record, self.engine.name, mode, found, votes, int(among.sum()), milliseconds, notes)
 
     def _mask(self, query: Query, mode: Mode, filters: Sequence[Filter], include_same_patient: bool) -> Mask:
-        same_content = {i for i, name in self._fingerprints.items() if name == query.fingerprint}
+        same_content = {i for i, name in self._fingerprints.items() if name in query.fingerprints}
         patients = {query.record.patient, *(self._records[i].patient for i in same_content)} - {""}
 
         def passes(record: SlideRecord) -> bool:

@@ -29,11 +29,14 @@ def leave_one_patient_out(searcher: Searcher, mode: Mode, k: int) -> list[Verdic
 
     Vertical search votes on the label within the slide's site, horizontal search on the site. Slides without a
     truth, or with no slide of another patient to look among, are not asked.
+
+    Only the search leaves the patient out. A trainable engine was fitted on all slides, those of the patient asked
+    about too, so its verdicts are optimistic: to judge one, fit it on other patients than it is asked about.
     """
     what = "label" if mode == "vertical" else "site"
     verdicts = []
     for slide_id in sorted(searcher.index.ids):
-        query = searcher.stored(slide_id)
+        query = searcher.ask.stored(slide_id)
         truth = getattr(query.record, what)
         if not truth or (mode == "vertical" and not query.record.site):
             continue

@@ -127,7 +127,7 @@ class BarReporter(_Tally):
         super().__init__()
         self._console = console or Console(file=cast("IO[str]", _Steady(sys.stderr)))
         self._progress = _Bars(
-            TextColumn("{task.description}", table_column=Column(no_wrap=True, overflow="ellipsis", max_width=20)),
+            TextColumn("{task.description}", table_column=Column(no_wrap=True, overflow="ellipsis", max_width=17)),
             BarColumn(bar_width=None, table_column=Column(ratio=1, min_width=6)),
             MofNCompleteColumn(table_column=Column(no_wrap=True)),
             TextColumn("{task.fields[counts]}"),

@@ -74,12 +74,10 @@ def test_what_is_not_a_bug_is_explained(error, cause, fix):
 
 
 def test_a_bug_is_called_one(tiny_archive, slideseek, monkeypatch):
-    import slideseek.status
-
     def crash(archive):
         raise KeyError("oh")
 
-    monkeypatch.setattr(slideseek.status, "archive_status", crash)
+    monkeypatch.setattr("slideseek.status.archive_status", crash)
     done = slideseek("status", "-a", tiny_archive)
     assert done.code == 1
     assert "Traceback" in done.err
