@@ -170,7 +170,7 @@ class _Adder:
         full = absolute(file)
         record = SlideRecord("", self.archive.portable_path(full))
         if not full.name.isprintable():
-            cause = f"the file name {ascii(full.name)} has control characters"
+            cause = f"the file name {full.name!a} has control characters"
             self.summary.problems.append(Problem(ascii(full.name), cause, "rename the file"))
             return None
         try:

@@ -68,10 +68,11 @@ class SlideTable:
         record = slide.record
         added = datetime.now(UTC).isoformat(timespec="seconds")
         self._db.execute(
-            "INSERT INTO slides VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT (id) DO UPDATE SET path = excluded.path,"
-            " fingerprint = excluded.fingerprint, outline = excluded.outline, bytes = excluded.bytes, mtime_ns = excluded.mtime_ns,"
-            " patient = excluded.patient, site = excluded.site, label = excluded.label, center = excluded.center,"
-            " mpp = excluded.mpp, contours = excluded.contours, fields = excluded.fields",
+            "INSERT INTO slides VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT (id) DO UPDATE SET"
+            " path = excluded.path, fingerprint = excluded.fingerprint, outline = excluded.outline,"
+            " bytes = excluded.bytes, mtime_ns = excluded.mtime_ns, patient = excluded.patient,"
+            " site = excluded.site, label = excluded.label, center = excluded.center, mpp = excluded.mpp,"
+            " contours = excluded.contours, fields = excluded.fields",
             (
                 *(record.id, record.path, slide.fingerprint, slide.outline, slide.bytes, slide.mtime_ns),
                 *(record.patient, record.site, record.label, record.center, record.mpp, record.contours),

@@ -137,7 +137,7 @@ def read_slide(task: SlideTask, max_unreadable: float = MAX_UNREADABLE) -> Itera
 
 
 def check_unchanged(path: Path, slide: SlideRow) -> None:
-    """Raise `SlideError` when a file is no longer the one that was added: its features would be filed under another's."""
+    """Raise `SlideError` when a file is no longer the one that was added: it would be filed under another's name."""
     try:
         stat = path.stat()
     except OSError:

@@ -53,7 +53,8 @@ def tissue_mask(
     `yottixel-hsd` (the rule Yottixel uses) or `fluorescence` (bright on dark). exclude_pen: leave out marker ink.
     exclude_debris: leave out dust and the black rims of bubbles. mpp: µm per pixel of the thumbnail; dust and holes are
     then told by their area in µm². max_hole: the largest gap in µm² that counts as tissue; with patches smaller than
-    that, a patch could lie in a lumen and show nothing but glass. Pen and bubble rims do not exist in fluorescence, so only dust is left out there.
+    that, a patch could lie in a lumen and show nothing but glass. Pen and bubble rims do not exist in fluorescence, so
+    only dust is left out there.
     """
     if rgb.dtype != np.uint8 or rgb.ndim != 3 or rgb.shape[2] != 3:
         raise ValueError(f"rgb: uint8 (h, w, 3), not {rgb.dtype} {rgb.shape}")
