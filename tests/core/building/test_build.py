@@ -195,7 +195,7 @@ def codes(folder):
 def test_a_refit_that_comes_out_different_makes_new_codes(trained, monkeypatch):
     before, folders = codes(trained), set((trained / "models").iterdir())
     assert len(before) == 8
-    summary, _ = build(trained, refit=True)
+    build(trained, refit=True)
     assert codes(trained) == before and set((trained / "models").iterdir()) == folders, "the same fit, the same model"
     real = Bovw.fit
 
