@@ -3,9 +3,10 @@
     python -m bench.encoders --seeds 5
 
 A seed draws the folds and trains the networks. Everything that is learnt (weights, standardisation, centring, choice of
-bits) is learnt from the training folds; the slides of the test fold are searched for among the training slides. A patient is never on
-both sides. Only slides whose class has a training slide at all are counted. `+-` is the standard error of the mean over seeds,
-by a bootstrap over patients; `vs` columns are paired differences to that encoder with their own standard error.
+bits) is learnt from the training folds; the slides of the test fold are searched for among the training slides. A
+patient is never on both sides. Only slides whose class has a training slide at all are counted. `+-` is the standard
+error of the mean over seeds, by a bootstrap over patients; `vs` columns are paired differences to that encoder with
+their own standard error.
 """
 
 from __future__ import annotations
@@ -22,11 +23,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slideseek.bench.measures import majority
-from slideseek.interfaces import Encoder, Index, Trainable
+from slideseek.interfaces import Checkpointed, Encoder, Index, Trainable
 from slideseek.types import Bag
 from slideseek_plugins.encoders.bovw import Bovw
 from slideseek_plugins.encoders.c_gmm_fv import ConditionedGmmFisher
-from slideseek.interfaces import Checkpointed
 from slideseek_plugins.encoders.deep_bfv import DeepBinaryFisherVector
 from slideseek_plugins.encoders.deep_fv import DeepFisherVector
 from slideseek_plugins.encoders.deep_sbfv import DeepSparseBinaryFisherVector
@@ -141,7 +141,7 @@ def folds(task: Task, count: int, seed: int) -> NDArray[np.int64]:
     patients = sorted(set(task.groups))
     if count == 0:
         return np.array([patients.index(group) for group in task.groups])
-    first = {group: target for group, target in reversed(list(zip(task.groups, task.targets)))}
+    first = dict(reversed(list(zip(task.groups, task.targets))))
     order = np.random.default_rng([seed, 7]).permutation(len(patients))
     dealt = sorted(order, key=lambda i: first[patients[i]])
     fold = {patients[i]: position % count for position, i in enumerate(dealt)}
@@ -227,9 +227,8 @@ def main() -> None:
     parser.add_argument("--encoders", nargs="*", default=[], help="keep rows whose name starts with one of these")
     given = parser.parse_args()
     for task in load_tasks(given.data, given.tasks):
-        print(
-            f"\n{task.name}: {len(task.bags)} slides, {len(set(task.groups))} patients, {len(set(task.targets))} classes"
-        )
+        patients, classes = len(set(task.groups)), len(set(task.targets))
+        print(f"\n{task.name}: {len(task.bags)} slides, {patients} patients, {classes} classes")
         print(f"{'':38s} macro F1     seconds   vs yottixel     vs gmm-fv")
         found: dict[str, Result] = {}
         with tempfile.TemporaryDirectory() as folder:

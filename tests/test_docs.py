@@ -5,9 +5,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 
-from slideseek.cli import COMMANDS
+from slideseek.cli import COMMANDS, cli
 from slideseek.config import parse_config
 from slideseek.engine import make_engines
 from slideseek.plugins import load_registry
@@ -38,6 +39,53 @@ def test_every_command_is_documented():
     text = (ROOT / "docs" / "reference" / "commands.md").read_text()
     for name in COMMANDS:
         assert f"`slideseek {name}" in text, name
+
+
+def options():
+    context = click.Context(cli)
+    for name in COMMANDS:
+        command = cli.get_command(context, name)
+        inner = command.commands.items() if isinstance(command, click.Group) else [("", command)]
+        for part, found in inner:
+            yield from (
+                pytest.param(f"{name} {part}".strip(), option.opts[-1], id=f"{name} {part} {option.opts[-1]}")
+                for option in found.params
+                if isinstance(option, click.Option)
+            )
+
+
+@pytest.mark.parametrize(("command", "option"), list(options()))
+def test_every_option_is_documented(command, option):
+    text = (ROOT / "docs" / "reference" / "commands.md").read_text()
+    rows = [line for line in text.splitlines() if line.startswith(f"| `slideseek {command} ")]
+    short = {"--archive": "-a ARCHIVE", "--output": "-o ", "--picture": "-o "}.get(option, option)
+    assert any(short in row for row in rows) or (option == "--archive" and "take `-a ARCHIVE`" in text), option
+
+
+def test_what_the_page_of_dirty_archives_quotes_is_said():
+    """The first column of its tables quotes messages; `...` stands for what varies in them."""
+    page = (ROOT / "docs" / "how-to" / "dirty-archives.md").read_text()
+    source = "\n".join(path.read_text() for path in sorted((ROOT / "core" / "slideseek").rglob("*.py")))
+    tables = page.partition("These are notes")[2].partition("## Tissue")[0] + page.partition("a failed line means")[2]
+    cells = [line.split("|")[1] for line in tables.splitlines() if line.startswith("| `")]
+    quoted = [quote for cell in cells for quote in re.findall(r"`([^`]+)`", cell)]
+    assert len(quoted) > 20
+    for quote in quoted:
+        for part in filter(None, (part.strip(" :") for part in quote.split("..."))):
+            assert part in source, quote
+
+
+def test_every_page_is_in_the_readme():
+    readme = (ROOT / "README.md").read_text()
+    for page in PAGES[1:]:
+        assert f"({page.relative_to(ROOT)})" in readme, page
+
+
+def test_every_bundled_component_is_in_the_changelog():
+    text = (ROOT / "CHANGELOG.md").read_text()
+    for entry in load_registry().registrations():
+        if entry.distribution == "slideseek":
+            assert f"`{entry.name}`" in text, entry.name
 
 
 def test_only_known_commands_are_named():

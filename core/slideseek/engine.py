@@ -198,7 +198,10 @@ def signature(config: EngineConfig, registry: Registry) -> str:
     parts = []
     for kind in KINDS:
         component = config.component(kind)
-        owner = registry.find(kind, component.use)
+        try:
+            owner = registry.find(kind, component.use)
+        except PluginError as error:
+            raise PluginError(f"engine.{config.name}.{kind}: {error.cause}", error.fix) from error
         parts.append([kind, component.use, dict(component.options), owner.target, owner.owner])
     return digest(parts)
 

@@ -15,6 +15,7 @@ from slideseek.slides.contours import mask_from_geojson
 from slideseek.slides.grid import CROP_UM2
 from slideseek.slides.pyramid import PyramidSlide
 from slideseek.slides.reader import open_slide
+from slideseek.slides.resolution import finer_than_scanned
 from slideseek.slides.tissue import TissueMethod, tissue_mask
 from slideseek.types import Mask, Patches, UInt8
 
@@ -83,6 +84,18 @@ def draw(thumbnail: UInt8, mask: Mask, patches: Patches, slide: PyramidSlide) ->
     return np.concatenate([left, gap, np.asarray(image)], axis=1)
 
 
+def _patch_notes(slide: PyramidSlide, patches: Patches) -> list[str]:
+    """Say what is odd about the patches: finer than the scan, or larger than the slide."""
+    if not len(patches):
+        return []
+    finer = finer_than_scanned(slide.mpp, float(patches.mpp.min()))
+    notes = [f"{finer} (unless the featurizer shrinks patches anyway)"] if finer else []
+    extent = patches.size * float(patches.mpp.max()) / slide.mpp
+    if extent > min(slide.dimensions):
+        notes.append(f"a patch ({extent:.0f} px of the slide) is larger than the slide: is its resolution right?")
+    return notes
+
+
 def _facts(slide: PyramidSlide, mask: Mask, patches: Patches, path: Path) -> dict[str, Any]:
     width, height = slide.dimensions
     resolution = slide.resolution
@@ -101,5 +114,5 @@ def _facts(slide: PyramidSlide, mask: Mask, patches: Patches, path: Path) -> dic
         "patches": len(patches),
         "patch_size": patches.size,
         "patch_mpp": sorted({float(m) for m in patches.mpp}),
-        "notes": list(slide.notes),
+        "notes": [*slide.notes, *_patch_notes(slide, patches)],
     }

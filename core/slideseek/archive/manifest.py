@@ -154,7 +154,11 @@ def _columns(header: list[str], path: Path) -> tuple[dict[str, str], list[str]]:
             near = nearest(name, every_alias, cutoff=0.8)
             free.append(f"{heading!r}" + (f" (did you mean {near!r}?)" if near and near != name else ""))
     if free:
-        notes.append(f"{path.name}: unknown column(s) kept as free fields: {', '.join(free)}")
+        notes.append(
+            f"{path.name}: unknown column(s) kept as free fields: {', '.join(free)}"
+            f" -> rename it to one of {', '.join(names[0] for names in ALIASES.values())},"
+            " or leave it: it can be filtered with --where NAME=VALUE"
+        )
     if "patient" not in columns:
         notes.append(f"{path.name}: no patient column, so every slide counts as a patient of its own")
     return columns, notes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -53,6 +53,7 @@ class FeaturePhase:
         self._ledger = ledger
         self._attempts = attempts
         self._ahead: Ahead[Message] = Ahead(workers, patience)
+        self._warm: set[str] = set()
 
     def run(self, slides: Sequence[SlideRow], begin: Callable[[str], None]) -> Iterator[SlideReport]:
         """Yield a report a slide, in order, after its commit."""
@@ -70,7 +71,9 @@ class FeaturePhase:
             plan = plans[number]
             begin(plan.slide.id)
             self._consume(plan, messages)
-            yield min(plan.reports, key=lambda report: RANK.index(report.outcome))
+            told = min(plan.reports, key=lambda report: RANK.index(report.outcome))
+            notes = dict.fromkeys(note for report in plan.reports for note in report.notes)
+            yield replace(told, notes=tuple(notes))
 
     def _plan(self, slide: SlideRow) -> _Plan:
         """Find out what a slide still needs; engines that share a stage share its task."""
@@ -85,6 +88,7 @@ class FeaturePhase:
             elif twin := self._ledger.sound(key):  # a slide with the same content has them
                 reports.append(self._attempts.keep(engine, "featurize", slide, twin, seconds=0.0))
             else:
+                self._warm_up(engine)
                 todo.setdefault(engine.select_settings, {}).setdefault(engine.feature_settings, engine)
         selections = []
         for by_features in todo.values():
@@ -95,6 +99,12 @@ class FeaturePhase:
         outline = self._archive.root / slide.record.contours if slide.record.contours else None
         path = self._archive.slide_path(slide.record)
         return _Plan(slide, SlideTask(slide, path, outline, tuple(selections)), reports)
+
+    def _warm_up(self, engine: Engine) -> None:
+        """Load a featurizer's network before its first slide: bad weights are one error, not one a slide."""
+        if engine.feature_settings not in self._warm:
+            engine.features(np.zeros((0, 224, 224, 3), np.uint8))
+            self._warm.add(engine.feature_settings)
 
     def _consume(self, plan: _Plan, messages: Iterator[Message]) -> None:
         """Turn a slide's messages into committed records; whatever goes wrong is this slide's report."""

@@ -53,6 +53,9 @@ def render_run_report(
     lines += ["## Time", "", *_times(summary.seconds, summary.stage_seconds), "", "## Engines", ""]
     for engine in engines:
         lines.append(f"- `{engine.name}`: {engine.spec}, {summary.indexed.get(engine.name, 0)} slides indexed")
+        for kind, chosen in engine.resolved.settings.items():
+            options = ", ".join(f"{name} = {value}" for name, value in chosen.items() if name != "use")
+            lines.append(f"    - {kind} `{chosen['use']}`" + (f": {options}" if options else ""))
     versions = ", ".join(f"{name} {version}" for name, version in record["versions"].items())
     return "\n".join([*lines, "", f"Made with {versions}.", ""])
 

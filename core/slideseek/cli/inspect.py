@@ -84,6 +84,7 @@ def command(
         return
     facts = found.facts
     x, y = facts["mpp"]
+    at = " and ".join(f"{mpp:g}" for mpp in facts["patch_mpp"]) + " µm/px" if facts["patch_mpp"] else "any"
     rows = [
         ["format", facts["format"]],
         ["size", f"{facts['dimensions'][0]} x {facts['dimensions'][1]} px"],
@@ -93,7 +94,7 @@ def command(
         ["objective", f"{facts['objective']:g}x" if facts["objective"] else "not stated"],
         ["levels", "; ".join(f"{w} x {h} (1:{d:g})" for w, h, d in facts["levels"])],
         ["tissue", f"{facts['tissue_share']:.1%} of the slide" + (", as outlined" if facts["contours"] else "")],
-        ["patches", f"{facts['patches']} of {facts['patch_size']} px by selector {config.selector.use!r}"],
+        ["patches", f"{facts['patches']} of {facts['patch_size']} px at {at} by selector {config.selector.use!r}"],
         ["picture", str(target)],
     ]
     print_table(("", facts["slide"]), rows)

@@ -21,7 +21,7 @@ MAX_ANISOTROPY = 0.20
 NOTE_CONFLICT = 0.05
 NOTE_OBJECTIVE_FACTOR = 2.0
 
-HOW_TO_STATE = "state it with --mpp or in an `mpp` column of the manifest"
+HOW_TO_STATE = "state it: 'slideseek add SLIDE --mpp N', or an `mpp` column of the manifest"
 
 _PRINT_MPP = 25_400.0 / 1_200
 """µm per dot of the finest printers: a coarser density in a file says nothing about a scanner."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from slideseek.archive.features import MAX_WIDTH
 from slideseek.errors import SlideError
 from slideseek.types import Float32, UInt8
@@ -26,7 +28,9 @@ class Imported:
             raise ValueError(f"width: must be from 1 to {MAX_WIDTH}, not {self.width}")
 
     def featurize(self, images: UInt8) -> Float32:
-        """Refuse: what computed the features of this set is not known here."""
+        """Refuse: what computed the features of this set is not known here. No images need none."""
+        if not len(images):
+            return np.zeros((0, self.width), np.float32)
         raise SlideError(
             f"the features of set {self.set!r} were imported, and no image can be given features of it here",
             "import them with 'slideseek import'",
