@@ -231,3 +231,30 @@ def test_one_engine_that_stops_does_not_stop_the_others(trained):
     with pytest.raises(SlideseekError):
         build(trained)
     assert (trained / "index" / "words").is_dir()
+
+
+def test_notes_of_every_engine_are_told(added):
+    folder = added("notes")
+    text = (folder / "slideseek.toml").read_text()
+    finer = (
+        text.replace('"bars"', '"finer"')
+        .replace('"mean"\nselector', '"finer-mean"\nselector')
+        .replace("mpp = 1.0", "mpp = 0.7")
+    )
+    (folder / "slideseek.toml").write_text(text + finer)
+    summary, reporter = build(folder)
+    noted = [r for r in reporter.reports if any("asked 0.70 µm/px but the slide has only 1.00" in n for n in r.notes)]
+    assert len(noted) == 8
+    assert "asked 0.70" in summary.report.read_text()
+
+
+def test_bad_weights_stop_the_run_before_the_first_slide(added, tmp_path):
+    folder = added("weights")
+    (tmp_path / "w.pth").write_bytes(b"not weights")
+    text = (folder / "slideseek.toml").read_text()
+    chosen = f'{{ use = "densenet121", weights = "{tmp_path / "w.pth"}" }}'
+    (folder / "slideseek.toml").write_text(text.replace('{ use = "colour-texture" }', chosen))
+    with pytest.raises(SlideseekError, match=r"w\.pth"):
+        build(folder)
+    with Archive(folder) as archive:
+        assert archive.catalog.stages() == [], "no slide is to blame"
