@@ -33,6 +33,11 @@ if TYPE_CHECKING:
     help="Only slides that fit, such as site=lung, age>=60, 'label in a,b' (may be repeated: all must hold).",
 )
 @click.option("--include-same-patient", is_flag=True, help="Do not leave out the query's own patient and slide.")
+@click.option(
+    "--region", metavar="X,Y,W,H", help="Ask with this rectangle of QUERY only, in level-0 pixels or '...um'."
+)
+@click.option("--patch", "as_patch", is_flag=True, help="QUERY is a patch image, taken as it is.")
+@click.option("--case", "as_case", is_flag=True, help="QUERY is a patient: ask with all of that patient's slides.")
 @click.option("--site", default="", help="Site of a query file, for --vertical and conditioned encoders.")
 @click.option("--patient", default="", help="Patient of a query file, to leave that patient's slides out.")
 @mpp_option
@@ -47,6 +52,9 @@ def command(
     vertical: bool,
     where: tuple[str, ...],
     include_same_patient: bool,
+    region: str | None,
+    as_patch: bool,
+    as_case: bool,
     site: str,
     patient: str,
     mpp: float | None,
@@ -54,22 +62,35 @@ def command(
     as_json: bool,
     as_csv: bool,
 ) -> None:
-    """Find the slides most similar to QUERY: the id of a slide in the archive, or a slide file."""
+    """Find the slides most similar to QUERY: the id of a slide in the archive, or a slide file.
+
+    With --region a part of it is asked about, with --patch QUERY is a patch image, with --case a patient.
+    """
     from dataclasses import replace
 
     from slideseek.building.index_store import open_engine
     from slideseek.errors import UsageError
     from slideseek.plugins import load_registry
+    from slideseek.queries import Region
     from slideseek.search import Searcher
 
     if as_json and as_csv:
         raise UsageError("--json and --csv exclude each other")
+    if (region is not None) + as_patch + as_case > 1:
+        raise UsageError("--region, --patch and --case exclude each other")
     with open_archive(folder) as archive:
         given = {"--site": site, "--patient": patient, "--mpp": mpp, "--mag": mag}
         if (row := archive.catalog.slides.get(query)) is not None:
             _refuse_for_stored(row.record, [option for option, value in given.items() if value], vertical)
         searcher = Searcher(archive, open_engine(archive, archive.config.engine(name), load_registry()))
-        made = searcher.query(query, site, patient, stated_mpp(mpp, mag))
+        if region is not None:
+            made = searcher.ask.region(query, Region.parse(region), site, patient, stated_mpp(mpp, mag))
+        elif as_patch:
+            made = searcher.ask.patch(Path(query), site, patient)
+        elif as_case:
+            made = searcher.ask.case(query)
+        else:
+            made = searcher.query(query, site, patient, stated_mpp(mpp, mag))
         if (site or patient) and archive.catalog.slides.get(made.record.id) is not None:
             note = "--site and --patient were not used: the archive knows the slide's own"
             made = replace(made, notes=(*made.notes, note))

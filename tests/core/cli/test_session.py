@@ -5,6 +5,7 @@ import io
 import json
 
 import pytest
+from PIL import Image
 
 
 def test_search_finds_itself_first_at_distance_zero(tiny_archive, slideseek):
@@ -261,3 +262,19 @@ def test_json_stays_json_with_notes(tiny_archive, slideseek, tiny_slides):
     assert slideseek("build", "-a", tiny_archive).code == 0
     after = slideseek("search", "s0", "-a", tiny_archive, "--json", "-k", "99").json
     assert len(after["hits"]) == 7 and not after["notes"]
+
+
+def test_region_patch_and_case_queries(tiny_archive, tiny_slides, tmp_path, slideseek):
+    part = slideseek(
+        "search", "s1", "--region", "64,64,128,128", "-a", tiny_archive, "--json", "--include-same-patient"
+    )
+    assert part.json["hits"][0]["slide_id"] == "s1" and part.json["hits"][0]["distance"] == 0
+    with Image.open(tiny_slides / "s2.png") as image:
+        image.crop((64, 64, 128, 128)).save(tmp_path / "patch.png")
+    patch = slideseek("search", tmp_path / "patch.png", "--patch", "-a", tiny_archive, "--json")
+    assert patch.json["hits"][0]["slide_id"] == "s2"
+    case = slideseek("search", "p3", "--case", "-a", tiny_archive, "--json", "-k", "99")
+    assert len(case.json["hits"]) == 7 and "s3" not in {h["slide_id"] for h in case.json["hits"]}
+    outside = slideseek("search", "s1", "--region", "300,300,100,100", "-a", tiny_archive)
+    assert outside.code == 2 and "is not inside slide 's1'" in outside.err
+    assert slideseek("search", "p3", "--case", "--patch", "-a", tiny_archive).code == 2
