@@ -22,7 +22,7 @@ from slideseek.cli.output import print_json, say, say_problem
 )
 @mpp_option
 @mag_option
-@click.option("--override-mpp", is_flag=True, help="Use --mpp also for slides that state another resolution.")
+@click.option("--override-mpp", is_flag=True, help="Use --mpp also for slides that state their own resolution.")
 @click.option(
     "--allow-missing-patient",
     is_flag=True,

@@ -2,39 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import asdict
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from slideseek.cli.options import json_option
+from slideseek.cli.options import json_option, open_archive
 from slideseek.cli.output import print_json, print_table
+
+if TYPE_CHECKING:
+    from slideseek.config import ComponentConfig
+    from slideseek.plugins import Registry
 
 
 @click.command()
+@click.option(
+    "-a", "--archive", "folder", type=click.Path(path_type=Path), help="Show those of this archive's engines instead."
+)
 @json_option
-def command(as_json: bool) -> None:
-    """List featurizers with width, expected patch size and resolution, licence, and whether the weights are present."""
-    from slideseek.errors import SlideseekError
-    from slideseek.featurizer_card import Described
-    from slideseek.options import describe_options
+def command(folder: Path | None, as_json: bool) -> None:
+    """List featurizers with width, expected patch size and resolution, licence, and whether the weights are present.
+
+    With an archive: the featurizers its engines use, as they are configured, with the SHA-256 of their weights.
+    """
     from slideseek.plugins import load_registry
 
     registry = load_registry()
-    found: list[dict[str, Any]] = []
-    for entry in registry.registrations("featurizer"):
-        row: dict[str, Any] = {"name": entry.name, "summary": entry.summary, "from": entry.owner}
-        try:
-            loaded = registry.load("featurizer", entry.name)
-            if required := [option.name for option in describe_options(loaded) if option.required]:
-                row["problem"] = f"needs {', '.join(required)}"
-                found.append(row)
-                continue
-            made = loaded()
-            row |= asdict(made.card()) if isinstance(made, Described) else {"width": made.width}
-        except SlideseekError as error:  # it does not load here, or its width depends on weights that are not here
-            row["problem"] = str(error)
-        found.append(row)
+    found = list(_configured(folder, registry) if folder is not None else _installed(registry))
     if as_json:
         print_json(found)
         return
@@ -53,3 +49,40 @@ def command(as_json: bool) -> None:
     for row in found:
         if row.get("present") is False:
             click.echo(f"{row['name']}: {row['weights']}")
+        elif row.get("fingerprint"):
+            click.echo(f"{row['name']}: {row['fingerprint']}")
+
+
+def _installed(registry: Registry) -> Iterator[dict[str, Any]]:
+    """Yield what is known of every registered featurizer, with default options."""
+    from slideseek.config import ComponentConfig
+
+    for entry in registry.registrations("featurizer"):
+        config = ComponentConfig("featurizer", entry.name, {})
+        yield {"name": entry.name, "summary": entry.summary, "from": entry.owner, **_card(registry, config)}
+
+
+def _configured(folder: Path, registry: Registry) -> Iterator[dict[str, Any]]:
+    """Yield what is known of the featurizer of every engine of an archive, with what else decides its output."""
+    with open_archive(folder) as archive:
+        engines = archive.config.engines
+    for engine in engines:
+        name = f"{engine.name}: {engine.featurizer.use}"
+        yield {"name": name, "options": dict(engine.featurizer.options), **_card(registry, engine.featurizer, True)}
+
+
+def _card(registry: Registry, config: ComponentConfig, with_fingerprint: bool = False) -> dict[str, Any]:
+    from slideseek.config import make_component
+    from slideseek.errors import SlideseekError
+    from slideseek.featurizer_card import Described
+    from slideseek.interfaces import Fingerprinted
+
+    known: dict[str, Any] = {}
+    try:
+        made = make_component(registry, config, config.use)
+        known |= asdict(made.card()) if isinstance(made, Described) else {"width": made.width}
+        if with_fingerprint and isinstance(made, Fingerprinted):
+            known["fingerprint"] = made.fingerprint()
+    except SlideseekError as error:  # it needs options, does not load here, or only absent weights could tell
+        known["problem"] = error.cause
+    return known

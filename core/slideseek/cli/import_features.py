@@ -77,6 +77,6 @@ def command(
         f"set {summary.set!r}: {len(summary.imported)} imported, {len(summary.replaced)} replaced,"
         f" {len(summary.unchanged)} unchanged, {len(summary.problems)} failed; {len(summary.added)} slides were new"
     )
-    if block:
+    if block and summary.imported:
         click.echo(f"no engine uses this set yet; add one to {config_path}, such as:\n\n{block}")
     return EXIT_FAILED_SLIDES if summary.problems else 0

@@ -25,7 +25,9 @@ archive_option = click.option(
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
 
-mpp_option = click.option("--mpp", type=click.FloatRange(0.05, 5), help="µm per pixel of a slide that states none.")
+mpp_option = click.option(
+    "--mpp", type=click.FloatRange(0.05, 5), help="µm per pixel, of a slide whose own resolution is missing or wrong."
+)
 mag_option = click.option(
     "--mag", type=click.FloatRange(min=0, min_open=True), help="The same as a nominal magnification: 20 is 0.5 µm/px."
 )
