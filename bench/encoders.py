@@ -6,7 +6,7 @@ A seed draws the folds and trains the networks. Everything that is learnt (weigh
 bits) is learnt from the training folds; the slides of the test fold are searched for among the training slides. A
 patient is never on both sides. Only slides whose class has a training slide at all are counted. `+-` is the standard
 error of the mean over seeds, by a bootstrap over patients; `vs` columns are paired differences to that encoder with
-their own standard error.
+their own standard error. A row is left out where the network has fewer gradients than the bits asked for.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slideseek.bench.measures import majority
+from slideseek.errors import SlideseekError
 from slideseek.interfaces import Checkpointed, Encoder, Index, Trainable
 from slideseek.types import Bag
 from slideseek_plugins.encoders.bovw import Bovw
@@ -234,7 +235,7 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             for entry in entries():
                 wanted = not given.encoders or any(entry.name.startswith(name) for name in given.encoders)
-                if not wanted or (entry.vertical_only and not task.vertical):
+                if not wanted or (entry.vertical_only and not task.vertical) or not _fits(entry, task):
                     continue
                 start = time.process_time()
                 answers = [predict(task, entry, seed, given.folds, Path(folder)) for seed in range(given.seeds)]
@@ -268,6 +269,14 @@ def _counted_slides(task: Task, count: int, seed: int) -> list[bool]:
 def _among(task: Task, i: int, ids: Sequence[str]) -> NDArray[np.bool_]:
     site = {bag.slide_id: bag.site for bag in task.bags}
     return np.array([not task.vertical or site[name] == task.bags[i].site for name in ids], dtype=np.bool_)
+
+
+def _fits(entry: Entry, task: Task) -> bool:
+    try:
+        entry.make(0, len(set(task.labels))).spec(task.bags[0].width)
+    except SlideseekError:
+        return False
+    return True
 
 
 def _fit(encoder: Encoder, task: Task, train: NDArray[np.int64], cache: Path) -> None:

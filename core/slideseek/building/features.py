@@ -102,9 +102,15 @@ class FeaturePhase:
 
     def _warm_up(self, engine: Engine) -> None:
         """Load a featurizer's network before its first slide: bad weights are one error, not one a slide."""
-        if engine.feature_settings not in self._warm:
+        if engine.feature_settings in self._warm:
+            return
+        self._warm.add(engine.feature_settings)
+        try:
             engine.features(np.zeros((0, 224, 224, 3), np.uint8))
-            self._warm.add(engine.feature_settings)
+        except SlideseekError:
+            raise
+        except Exception as error:  # not meant for people: the first slide that meets it tells it as its own
+            as_slide_error("loading", error)
 
     def _consume(self, plan: _Plan, messages: Iterator[Message]) -> None:
         """Turn a slide's messages into committed records; whatever goes wrong is this slide's report."""

@@ -90,7 +90,19 @@ class Settings:
 
 PRESETS: dict[Preset, dict[str, Any]] = {
     "paper": {"lambda_sparse": 1e-4, "lambda_binary": 1e-4},
-    "best": {"lambda_sparse": 1e-4, "lambda_binary": 1e-4},
+    "best": {
+        "sites": 0,
+        "hidden": (128, 64, 32),
+        "latent": 32,
+        "standardise": True,
+        "clip": 5.0,
+        "lambda_kl": 0.1,
+        "lambda_sparse": 1e-4,
+        "lambda_binary": 1e-4,
+        "epochs": 60,
+        "layers": ("decoder",),
+        "selection": "separation",
+    },
 }
 
 
