@@ -129,7 +129,7 @@ def make_component(registry: Registry, config: ComponentConfig, where: str) -> A
         required = spec.default is dataclasses.MISSING and spec.default_factory is dataclasses.MISSING
         if required and key not in config.options:
             raise UsageError(f"{where}.{key}: {what} needs this option", f"add {key} = ... to the table")
-    values = {key: _typed(hints[key], value, f"{where}.{key}") for key, value in config.options.items()}
+    values = {key: typed_value(hints[key], value, f"{where}.{key}") for key, value in config.options.items()}
     try:
         with output_aside():
             return loaded(**values)
@@ -196,7 +196,7 @@ def _refuse_unknown(table: Mapping[str, Any], known: tuple[str, ...], where: str
             )
 
 
-def _typed(hint: Any, value: Any, where: str) -> Any:
+def typed_value(hint: Any, value: Any, where: str) -> Any:
     """Check one value against a type without coercion; JSON mode lets an array be a tuple and text a path."""
     from pydantic import TypeAdapter, ValidationError
 

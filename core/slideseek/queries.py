@@ -1,65 +1,57 @@
-"""What can be asked: a slide of the archive, a file, a region of either, a patch image, a patient's slides."""
+"""What a search asks with: a slide of the archive, a slide file, a part of either, a patch image, a patient's case."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 
 from slideseek.archive.archive import Archive
 from slideseek.archive.models import load_model
-from slideseek.archive.payloads import unpack_code
+from slideseek.archive.payloads import unpack_code, unpack_patches
 from slideseek.archive.slide_table import SlideRow
 from slideseek.building.ledger import Ledger
 from slideseek.engine import Engine, make_engine
 from slideseek.errors import SlideseekError, UsageError
+from slideseek.fields import Fields
 from slideseek.interfaces import Slide
-from slideseek.types import Bag, Code, SlideRecord
+from slideseek.material import Material, fresh_material, stored_material
+from slideseek.slides.area import Annotations, Area
+from slideseek.slides.area import Region as Region
+from slideseek.types import Bag, Code, Patches, SlideRecord
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
     """What is searched for: a code and what is known about its slide.
 
-    fingerprints: name the content of the query's slides, so that they are known under any other id too.
+    fingerprints: name the content of the query's slides, so that they are known under any other id too. slide_path:
+    where the query's pixels lie; None for a case, which has several slides. source: reads what the query is made of.
     """
 
     record: SlideRecord
     code: Code
     fingerprints: frozenset[str]
     notes: tuple[str, ...] = ()
+    slide_path: Path | None = None
+    source: Callable[[], Material] | None = field(default=None, repr=False, compare=False)
 
+    def material(self) -> Material:
+        """Return the query's features and squares, read when they are first asked for."""
+        if self.source is None:
+            raise SlideseekError(f"the features of query {self.record.id!r} were not kept", "make the query again")
+        return self.source()
 
-@dataclass(frozen=True, slots=True)
-class Region:
-    """A rectangle of a slide: top-left corner, width and height, in level-0 pixels or, with `microns`, in µm."""
+    def bag(self) -> Bag:
+        """Return the features the query's code was made from."""
+        return self.material().bag
 
-    x: float
-    y: float
-    width: float
-    height: float
-    microns: bool = False
-
-    @classmethod
-    def parse(cls, text: str) -> Region:
-        """Read `x,y,w,h`, in level-0 pixels, or `x,y,w,h um`."""
-        numbers, microns = text.strip(), False
-        for unit in ("µm", "um"):
-            if numbers.endswith(unit):
-                numbers, microns = numbers.removesuffix(unit).strip(), True
-        try:
-            x, y, width, height = (float(part) for part in numbers.split(","))
-        except ValueError as error:
-            fix = "write x,y,w,h in level-0 pixels, or with 'um' behind it in µm"
-            raise UsageError(f"cannot read the region {text!r}", fix) from error
-        return cls(x, y, width, height, microns)
-
-    def pixels(self, mpp: float) -> tuple[int, int, int, int]:
-        """Return x, y, width, height in level-0 pixels of a slide of `mpp`."""
-        scale = 1 / mpp if self.microns else 1.0
-        return round(self.x * scale), round(self.y * scale), round(self.width * scale), round(self.height * scale)
+    def fields(self) -> Fields:
+        """Return the squares of the query's patches, in level-0 pixels of its whole slide."""
+        return self.material().fields
 
 
 class QueryMaker:
@@ -74,14 +66,20 @@ class QueryMaker:
 
     def stored(self, slide_id: str) -> Query:
         """Ask with a slide of the archive, by its stored code."""
-        row = self._row(slide_id)
-        record = self._ledger.record(self._engine, "encode", row)
-        payload = record and self._archive.catalog.payload(record.key)
-        if not payload:
-            raise self._without_code(slide_id)
-        return Query(row.record, unpack_code(payload, slide_id), frozenset({row.fingerprint}))
+        row = self._slides.get(slide_id)
+        record = row and self._ledger.record(self._engine, "encode", row)
+        payload = record and record.status == "done" and self._archive.catalog.payload(record.key)
+        if not row or not payload:
+            raise self._without_code(slide_id, row)
+        return Query(
+            row.record,
+            unpack_code(payload, slide_id),
+            frozenset({row.fingerprint}),
+            slide_path=self._archive.slide_path(row.record),
+            source=cache(lambda: stored_material(self._archive, self._engine, self._ledger, row)),
+        )
 
-    def file(self, path: Path, site: str = "", patient: str = "", mpp: float | None = None) -> Query:
+    def file(self, path: Path, site: str = "", patient: str = "", mpp: float | None = None, center: str = "") -> Query:
         """Ask with a slide file: selected, featurized and encoded now, and not kept.
 
         A file whose content is in the archive is that slide: its stored code and record are used.
@@ -94,46 +92,77 @@ class QueryMaker:
         for twin in twins:
             if self._ledger.done(self._engine, "encode", twin) and mpp in (None, twin.record.mpp):
                 return replace(self.stored(twin.id), notes=(f"{path.name} is slide {twin.id!r} of the archive",))
+        # The path is no slide's id, so a slide of the archive that shares the file's stem is not left out.
+        record = SlideRecord(str(path), str(path), patient=patient, site=site, center=center)
+        self._require_site(record)
         with open_slide(path, mpp=mpp) as slide:
-            code, notes = self._encode(slide, site, slide.notes)
+            patches = self._select(slide)
+            made = fresh_material(self.prepared(), slide, patches, site)
+            notes = self._notes(slide, patches, slide.notes)
         if not patient and not twins:
             unknown = f"the patient of {path.name} is unknown, so that patient's slides are not left out: --patient"
             notes = *notes, unknown
-        # The path is no slide's id, so a slide of the archive that shares the file's stem is not left out.
-        record = SlideRecord(str(path), str(path), patient=patient, site=site)
-        return Query(record, code, frozenset({content}), notes)
+        return self._asked(record, made, frozenset({content}), notes, path)
 
-    def region(self, text: str, region: Region, site: str = "", patient: str = "", mpp: float | None = None) -> Query:
-        """Ask with a rectangle of a slide of the archive (its id) or of a slide file."""
+    def region(
+        self,
+        text: str,
+        region: Region | Annotations,
+        site: str = "",
+        patient: str = "",
+        mpp: float | None = None,
+        center: str = "",
+    ) -> Query:
+        """Ask with a part of a slide of the archive (its id) or of a slide file.
+
+        Patches are selected inside the part, and asked with where their centre lies in it.
+        """
         from slideseek.slides.identity import fingerprint
         from slideseek.slides.reader import open_slide
-        from slideseek.slides.region import RegionSlide
 
         row = self._slides.get(text)
         path = self._archive.slide_path(row.record) if row else Path(text)
+        known = row.record if row else SlideRecord(str(path), str(path), patient=patient, site=site, center=center)
+        self._require_site(known)
         with open_slide(path, row.id if row else "", row.record.mpp if row else mpp) as slide:
-            part = RegionSlide(slide, *region.pixels(slide.mpp))
-            known = row.record if row else SlideRecord(str(path), str(path), patient=patient, site=site)
-            code, notes = self._encode(part, known.site, slide.notes)
-        return Query(known, code, frozenset({row.fingerprint if row else fingerprint(path)}), notes)
+            area = region.area(slide)
+            patches, notes = self._select_in(slide, area)
+            made = fresh_material(self.prepared(), slide, patches, known.site)
+            notes = *self._notes(slide, patches, slide.notes), *notes
+        content = frozenset({row.fingerprint if row else fingerprint(path)})
+        return self._asked(known, made, content, notes, path)
 
-    def patch(self, path: Path, site: str = "", patient: str = "") -> Query:
-        """Ask with one patch image, taken as it is: it should show what a patch of the engine's selector shows."""
-        from PIL import Image
+    def patch(self, path: Path, site: str = "", patient: str = "", mpp: float | None = None, center: str = "") -> Query:
+        """Ask with one patch image.
 
-        from slideseek.slides.refusals import damaged
+        Without `mpp` its middle square is taken for the field of one patch, whatever its resolution; with `mpp`, µm
+        per pixel, the field of a patch is cut from its middle. Either way it is brought to the side the engine reads
+        patches at, and an image too small for that is an error.
+        """
+        from slideseek.slides.image_reader import open_image
+        from slideseek.slides.refusals import first_bytes
 
-        self._prepare()
-        try:
-            with Image.open(path) as image:
-                side = min(image.size)
-                left, top = (image.width - side) // 2, (image.height - side) // 2
-                pixels = np.asarray(image.convert("RGB").crop((left, top, left + side, top + side)))
-        except (OSError, Image.DecompressionBombError) as error:
-            raise damaged(path, error) from error
-        bag = Bag(str(path), self._engine.features(pixels[None]), np.zeros((1, 2), np.int32), site)
-        record = SlideRecord(str(path), str(path), patient=patient, site=site)
-        return Query(record, self._engine.encode(bag), frozenset())
+        record = SlideRecord(str(path), str(path), patient=patient, site=site, center=center)
+        self._require_site(record)
+        first_bytes(path)
+        engine, like = self.prepared(), self._example_patch()
+        side = engine.read_side(like)
+        with open_image(path, path.stem, mpp or 1.0) as image:
+            width, height = image.dimensions
+            extent = like.size * float(like.mpp[0]) / mpp if mpp else float(min(width, height))
+            needed = round(max(extent, side if not mpp else 0))
+            if min(width, height) < needed:
+                field_um = like.size * float(like.mpp[0])
+                raise UsageError(
+                    f"{path.name} is {width} x {height} px, smaller than a patch of engine {engine.name!r}",
+                    f"cut a patch of at least {needed} x {needed} px that shows {field_um:g} x {field_um:g} µm",
+                )
+            left, top = int((width - extent) / 2), int((height - extent) / 2)
+            pixels = image.read((left, top), side, (mpp or 1.0) * extent / side)
+            notes = tuple(image.notes) if mpp else ()
+        xy = np.array([[left, top]], np.int32)
+        bag = Bag(str(path), engine.features(pixels[None]), xy, site)
+        return self._asked(record, Material(bag, Fields(xy, np.array([extent]))), frozenset(), notes, path)
 
     def case(self, patient: str) -> Query:
         """Ask with all slides of a patient at once: their patches make one bag."""
@@ -145,36 +174,19 @@ class QueryMaker:
         if len(sites) > 1:
             cause = f"patient {patient!r} has slides of {', '.join(sorted(sites))}"
             raise UsageError(cause, "ask with one slide instead")
-        self._prepare()
-        bags = [self._archive.bag(self._ledger.key(self._engine, "featurize", row), row.record) for row in rows]
         name = f"case {patient}"
-        whole = Bag(
-            name,
-            np.concatenate([bag.features for bag in bags]),
-            np.concatenate([bag.xy for bag in bags]),
-            sites.pop(),
-        )
         record = replace(rows[0].record, id=name, path="", fields={})
+        self._require_site(record)
+        engine = self.prepared()
+        parts = [stored_material(self._archive, engine, self._ledger, row) for row in rows]
         note = f"{len(rows)} slide(s) of patient {patient!r} asked together: {', '.join(row.id for row in rows)}"
-        return Query(record, self._engine.encode(whole), frozenset(row.fingerprint for row in rows), (note,))
+        content = frozenset(row.fingerprint for row in rows)
+        return self._asked(record, Material.joined(name, record.site, parts), content, (note,), None)
 
-    def _encode(self, slide: Slide, site: str, notes: Sequence[str]) -> tuple[Code, tuple[str, ...]]:
-        """Select, featurize and encode a slide now; return its code and what is worth saying."""
-        from slideseek.slides.patch_images import read_mpp
-        from slideseek.slides.resolution import finer_than_scanned
-
-        self._prepare()
-        patches = self._engine.select(slide)
-        if not len(patches):
-            raise SlideseekError(f"no tissue found in {slide.id!r}", "look at it with 'slideseek inspect'")
-        code = self._engine.encode(self._engine.featurize(slide, patches, site))
-        finer = finer_than_scanned(slide.mpp, read_mpp(patches, self._engine.read_side(patches)))
-        return code, tuple(note for note in (*notes, finer) if note)
-
-    def _prepare(self) -> None:
-        """Make the components, see that they still are what the stored codes were made with, and load the model."""
+    def prepared(self) -> Engine:
+        """Return the engine with its components made and its model loaded, seen to be those of the stored codes."""
         if self._ready:
-            return
+            return self._engine
         now = make_engine(self._engine.config, self._engine.registry)
         if now.resolved != self._engine.resolved:
             raise SlideseekError(
@@ -188,14 +200,96 @@ class QueryMaker:
                 raise SlideseekError(f"engine {now.name!r} is not fitted yet", "run 'slideseek build'")
             load_model(self._archive.root, encoder, model)
         self._ready = True
+        return now
 
-    def _row(self, slide_id: str) -> SlideRow:
-        row = self._slides.get(slide_id)
-        if row is None:
-            raise self._without_code(slide_id)
-        return row
+    def _asked(
+        self, record: SlideRecord, made: Material, content: frozenset[str], notes: Sequence[str], path: Path | None
+    ) -> Query:
+        """Return the query of features that are at hand."""
+        code = self.prepared().encode(made.bag)
+        return Query(record, code, content, tuple(notes), path, source=lambda: made)
 
-    def _without_code(self, slide_id: str) -> SlideseekError:
+    def _select(self, slide: Slide) -> Patches:
+        patches = self.prepared().select(slide)
+        if not len(patches):
+            raise SlideseekError(f"no tissue found in {slide.id!r}", "look at it with 'slideseek inspect'")
+        return patches
+
+    def _select_in(self, slide: Slide, area: Area) -> tuple[Patches, tuple[str, ...]]:
+        """Select patches in an area of a slide, in the slide's coordinates; return them and what is worth saying."""
+        from slideseek.slides.region import RegionSlide
+
+        patches = self.prepared().select(RegionSlide.of(slide, area))
+        if not len(patches):
+            raise SlideseekError(
+                f"no tissue found in the region of {slide.id!r}, or no patch with enough of it",
+                "choose a larger region, or look at the slide with 'slideseek inspect'",
+            )
+        corner, room = np.array([area.x, area.y]), np.array([area.width, area.height])
+        side = (patches.size * patches.mpp / slide.mpp)[:, None]
+        # A field larger than the region is laid around its middle, but not beyond the slide while it fits there.
+        around = np.clip(corner + (room - side) / 2, 0, np.maximum(np.array(slide.dimensions) - side, 0))
+        xy = np.where(side > room, np.floor(around), patches.xy + corner)
+        kept = area.holds(xy + side / 2)
+        if not kept.any():
+            raise SlideseekError(
+                f"no patch of {float(side.min()):.0f} px has its centre in the region of {slide.id!r}",
+                "choose a larger or less narrow region",
+            )
+        notes: tuple[str, ...] = ()
+        if (side.min() > room).any():
+            field_um = float(side.min()) * slide.mpp
+            notes = (f"the region is smaller than a patch: {field_um:g} x {field_um:g} µm around it are asked with",)
+        chosen = replace(patches, xy=np.ascontiguousarray(xy[kept], dtype=np.int32), mpp=patches.mpp[kept])
+        return chosen, notes
+
+    def _notes(self, slide: Slide, patches: Patches, notes: Sequence[str]) -> tuple[str, ...]:
+        from slideseek.slides.patch_images import read_mpp
+        from slideseek.slides.resolution import finer_than_scanned
+
+        finer = finer_than_scanned(slide.mpp, read_mpp(patches, self.prepared().read_side(patches)))
+        return tuple(note for note in (*notes, finer) if note)
+
+    def _example_patch(self) -> Patches:
+        """Return the selection of some slide of the archive: it tells the size and resolution of a patch."""
+        for row in self._slides:
+            payload = self._archive.catalog.payload(self._ledger.key(self._engine, "select", row))
+            if payload is not None and (patches := unpack_patches(payload, row.id)) and len(patches):
+                return patches
+        raise SlideseekError(
+            f"engine {self._engine.name!r} has selected no patches, so that the size of a patch is unknown",
+            "run 'slideseek build'; an engine of imported features cannot be asked with an image",
+        )
+
+    def _coded_sites(self) -> tuple[str, ...]:
+        """Return the sites a conditioned encoder made codes of, sorted; none when codes of all sites are comparable."""
+        settings = self._ledger.settings(self._engine, "encode")
+        first = next(self._archive.catalog.codes(settings), None)
+        row = self._slides.get(first[0]) if first else None
+        if first is None or row is None or not row.record.site or first[1].meta["space"] != row.record.site:
+            return ()
+        without = set(self._archive.catalog.work.undone("encode", settings))
+        return tuple(sorted({row.record.site for row in self._slides if row.id not in without}))
+
+    def _require_site(self, record: SlideRecord) -> None:
+        """Refuse, before pixels are read, a query whose site a conditioned encoder does not know."""
+        known = self._coded_sites()
+        if not known or record.site in known:
+            return
+        what = f"is of site {record.site!r}" if record.site else "has no site"
+        in_archive = self._slides.get(record.id) is not None or not record.path
+        give = "add the slide again with a manifest that states its site" if in_archive else "pass --site"
+        raise UsageError(
+            f"{record.id!r} {what}, and encoder {self._engine.config.encoder.use!r} codes slides site by site",
+            f"{give}; the model knows {', '.join(known)}",
+        )
+
+    def _without_code(self, slide_id: str, row: SlideRow | None) -> SlideseekError:
+        if row is not None:
+            try:
+                self._require_site(row.record)
+            except UsageError as error:
+                return error
         return SlideseekError(
             f"slide {slide_id!r} has no code of engine {self._engine.name!r}",
             "run 'slideseek build'; 'slideseek status' tells why it failed",

@@ -59,9 +59,9 @@ class Searcher:
         self.archive = archive
         self.engine = engine
         self._notes: list[str] = []
-        self._ledger = Ledger(archive, self._notes.append)
-        self.ask = QueryMaker(archive, engine, self._ledger)
-        opened = open_index(archive, engine, self._ledger)
+        self.ledger = Ledger(archive, self._notes.append)
+        self.ask = QueryMaker(archive, engine, self.ledger)
+        opened = open_index(archive, engine, self.ledger)
         self.index = opened.index
         self._notes.extend(opened.notes)
         rows = list(archive.catalog.slides)

@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
+from slideseek.archive.code_changes import CodeChanges
 from slideseek.archive.schema import connect
+from slideseek.archive.seals import Seal
 from slideseek.archive.slide_table import SlideTable
+from slideseek.archive.work_list import Stage, WorkList
 
-Stage: TypeAlias = Literal["select", "featurize", "encode"]
+__all__ = ["Catalog", "Finished", "IndexRow", "ModelRow", "Payload", "Stage", "StageRecord", "Status", "now"]
+
+CHUNK = 500
+"""Ids asked for in one statement; SQLite limits the parameters of one."""
+
 Status: TypeAlias = Literal["done", "empty", "failed"]
 
 
@@ -84,14 +91,14 @@ class ModelRow:
 
 @dataclass(frozen=True, slots=True)
 class IndexRow:
-    """A saved index, the generation of the codes it was derived from, and the SHA-256 of each of its files."""
+    """A saved index, the generation of the codes it was derived from, and the seal of each of its files."""
 
     engine: str
     settings: str
     codes: str
     generation: int
     folder: str
-    files: Mapping[str, str]
+    files: Mapping[str, Seal]
     slides: int
     bytes: int
     created: str = ""
@@ -104,6 +111,8 @@ class Catalog:
         self.path = path
         self._db = connect(path, create)
         self.slides = SlideTable(self._db)
+        self.work = WorkList(self._db)
+        self.changes = CodeChanges(self._db)
 
     def close(self) -> None:
         """Close the connection."""
@@ -120,6 +129,15 @@ class Catalog:
             raise
         self._db.execute("COMMIT")
 
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """Read the catalogue as it is now throughout the block, whatever others commit meanwhile."""
+        self._db.execute("BEGIN")
+        try:
+            yield
+        finally:
+            self._db.execute("COMMIT")
+
     # Stages
 
     def stage(self, slide_id: str, stage: Stage, settings: str) -> StageRecord | None:
@@ -134,14 +152,20 @@ class Catalog:
         query = "SELECT * FROM stages WHERE (?1 IS NULL OR stage = ?1) AND (?2 IS NULL OR settings = ?2)"
         return [_stage(row) for row in self._db.execute(f"{query} ORDER BY slide_id, stage", (stage, settings))]
 
-    def finished(self, stage: Stage, settings: str, slide_id: str | None = None) -> dict[str, Finished]:
-        """Return by slide id where the results of a stage are, of all slides or of one."""
-        rows = self._db.execute(
-            "SELECT stages.slide_id, payloads.key, payloads.file FROM stages JOIN payloads ON payloads.key = stages.key"
-            " WHERE stage = ?1 AND settings = ?2 AND status = 'done' AND (?3 IS NULL OR slide_id = ?3)",
-            (stage, settings, slide_id),
-        )
-        return {row[0]: Finished(row[1], row[2]) for row in rows}
+    def unreadable(self, settings: Iterable[str]) -> list[StageRecord]:
+        """Return the records of features that lack regions which could not be decoded, in slide order."""
+        query = "SELECT * FROM stages WHERE stage = 'featurize' AND settings = ? AND status = 'done' AND unreadable > 0"
+        found = [_stage(row) for name in settings for row in self._db.execute(query, (name,))]
+        return sorted(found, key=lambda record: record.slide_id)
+
+    def finished(self, slide_id: str, stage: Stage, settings: str) -> Finished | None:
+        """Return where a slide's result of a stage is, if it is done."""
+        row = self._db.execute(
+            "SELECT payloads.key, payloads.file FROM stages JOIN payloads ON payloads.key = stages.key"
+            " WHERE slide_id = ? AND stage = ? AND settings = ? AND status = 'done'",
+            (slide_id, stage, settings),
+        ).fetchone()
+        return Finished(row[0], row[1]) if row else None
 
     def put_stage(self, record: StageRecord) -> None:
         """Insert or replace a record; attempts are counted on from the one before it."""
@@ -180,7 +204,7 @@ class Catalog:
     def put_payload(self, payload: Payload) -> None:
         """Store a result; a file that another key pointed to has been overwritten and now belongs to this one."""
         if payload.file is not None:
-            self._db.execute("DELETE FROM payloads WHERE file = ?", (payload.file,))
+            self._db.execute("DELETE FROM payloads WHERE file = ? AND key <> ?", (payload.file, payload.key))
         self._db.execute(
             "INSERT OR REPLACE INTO payloads VALUES (?,?,?,?,?,?)",
             (payload.key, payload.kind, json.dumps(payload.meta), payload.data, payload.file, payload.sha256),
@@ -188,30 +212,31 @@ class Catalog:
 
     def sweep_payloads(self) -> list[str]:
         """Drop what no stage of any slide refers to; return the files that nothing points to any more."""
-        orphans = "FROM payloads WHERE NOT EXISTS (SELECT 1 FROM stages WHERE stages.key = payloads.key)"
-        files = [row[0] for row in self._db.execute(f"SELECT file {orphans} AND file IS NOT NULL")]
-        self._db.execute(f"DELETE {orphans}")
-        return files
+        orphans = "SELECT key FROM payloads WHERE NOT EXISTS (SELECT 1 FROM stages WHERE stages.key = payloads.key)"
+        keys = [(row[0],) for row in self._db.execute(orphans)]
+        files = [self._db.execute("SELECT file FROM payloads WHERE key = ?", key).fetchone()[0] for key in keys]
+        self._db.executemany("DELETE FROM payloads WHERE key = ?", keys)
+        return [file for file in files if file is not None]
 
     def drop_payload(self, key: str) -> None:
         """Forget a payload found to be damaged, so that it is computed again."""
         self._db.execute("DELETE FROM payloads WHERE key = ?", (key,))
 
-    def codes(self, settings: str) -> Iterator[tuple[str, Payload]]:
-        """Yield (slide id, payload) of every code made under `settings`, in slide order."""
-        rows = self._db.execute(
+    def codes(self, settings: str, slide_ids: Sequence[str] | None = None) -> Iterator[tuple[str, Payload]]:
+        """Yield (slide id, payload) of the codes made under `settings`, of all slides in order or of some."""
+        query = (
             "SELECT stages.slide_id, payloads.* FROM stages JOIN payloads ON payloads.key = stages.key"
             " WHERE stages.stage = 'encode' AND stages.settings = ? AND stages.status = 'done'"
-            " ORDER BY stages.slide_id",
-            (settings,),
         )
-        for row in rows:
-            yield row["slide_id"], _payload(row)
-
-    def generation(self, settings: str) -> int:
-        """Return a number that grows whenever the codes made under `settings` change."""
-        row = self._db.execute("SELECT value FROM generations WHERE settings = ?", (settings,)).fetchone()
-        return int(row[0]) if row else 0
+        if slide_ids is None:
+            for row in self._db.execute(f"{query} ORDER BY stages.slide_id", (settings,)):
+                yield row["slide_id"], _payload(row)
+            return
+        for first in range(0, len(slide_ids), CHUNK):
+            part = slide_ids[first : first + CHUNK]
+            some = f"{query} AND stages.slide_id IN ({','.join('?' * len(part))})"
+            for row in self._db.execute(some, (settings, *part)):
+                yield row["slide_id"], _payload(row)
 
     # Engines, models and indexes
 
@@ -244,17 +269,22 @@ class Catalog:
     def index(self, engine: str) -> IndexRow | None:
         """Return the saved index of an engine, if there is one."""
         row = self._db.execute("SELECT * FROM indexes WHERE engine = ?", (engine,)).fetchone()
-        return IndexRow(**{**dict(row), "files": json.loads(row["files"])}) if row else None
+        if row is None:
+            return None
+        seals = {name: Seal(**seal) for name, seal in json.loads(row["files"]).items()}
+        return IndexRow(**{**dict(row), "files": seals})
 
     def put_index(self, index: IndexRow) -> None:
-        """Make `index` the one an engine searches."""
+        """Make `index` the one an engine searches; changes of codes that no index has to catch up with are dropped."""
+        seals = {name: asdict(seal) for name, seal in index.files.items()}
         self._db.execute(
             "INSERT OR REPLACE INTO indexes VALUES (?,?,?,?,?,?,?,?,?)",
             (
                 *(index.engine, index.settings, index.codes, index.generation),
-                *(index.folder, json.dumps(dict(index.files)), index.slides, index.bytes, now()),
+                *(index.folder, json.dumps(seals), index.slides, index.bytes, now()),
             ),
         )
+        self.changes.forget_settled()
 
     # Runs
 

@@ -8,10 +8,8 @@ from pathlib import Path
 
 from slideseek.errors import SlideseekError
 
-VERSION = 1
+VERSION = 2
 
-# The generation of a set of codes is counted by triggers, so that no code path can change what an index is
-# derived from without the index being seen as out of date.
 _TABLES = """
 CREATE TABLE slides (
     id TEXT PRIMARY KEY,
@@ -49,7 +47,6 @@ CREATE TABLE stages (
     updated TEXT NOT NULL,
     PRIMARY KEY (slide_id, stage, settings)
 ) STRICT;
-CREATE INDEX stages_by_settings ON stages (stage, settings, status);
 CREATE INDEX stages_by_key ON stages (key);
 
 CREATE TABLE payloads (
@@ -75,15 +72,6 @@ CREATE TABLE models (
 CREATE TABLE engines (name TEXT PRIMARY KEY, signature TEXT NOT NULL, resolved TEXT NOT NULL) STRICT;
 
 CREATE TABLE generations (settings TEXT PRIMARY KEY, value INTEGER NOT NULL) STRICT;
-CREATE TRIGGER codes_inserted AFTER INSERT ON stages WHEN new.stage = 'encode' BEGIN
-    INSERT INTO generations VALUES (new.settings, 1) ON CONFLICT DO UPDATE SET value = value + 1;
-END;
-CREATE TRIGGER codes_updated AFTER UPDATE ON stages WHEN new.stage = 'encode' BEGIN
-    INSERT INTO generations VALUES (new.settings, 1) ON CONFLICT DO UPDATE SET value = value + 1;
-END;
-CREATE TRIGGER codes_deleted AFTER DELETE ON stages WHEN old.stage = 'encode' BEGIN
-    INSERT INTO generations VALUES (old.settings, 1) ON CONFLICT DO UPDATE SET value = value + 1;
-END;
 
 CREATE TABLE indexes (
     engine TEXT PRIMARY KEY,
@@ -108,6 +96,72 @@ CREATE TABLE runs (
     counts TEXT
 ) STRICT;
 """
+
+# What an index is derived from is watched by triggers, so that no code path can change it unseen. Every change of a
+# code gets the next generation of its settings; once an index is saved, the slides changed since are listed, each with
+# its last change. A result that is dropped takes its stage records along, so what is recorded as done is there;
+# imported places may be recorded without being kept, so selections are not watched.
+_WATCH = """
+CREATE INDEX IF NOT EXISTS stages_done ON stages (stage, settings, status, slide_id);
+CREATE TABLE IF NOT EXISTS code_changes (
+    settings TEXT NOT NULL,
+    slide_id TEXT NOT NULL,
+    generation INTEGER NOT NULL,
+    PRIMARY KEY (settings, slide_id)
+) STRICT, WITHOUT ROWID;
+CREATE TRIGGER IF NOT EXISTS code_inserted AFTER INSERT ON stages WHEN new.stage = 'encode' BEGIN
+    INSERT INTO generations VALUES (new.settings, 1) ON CONFLICT DO UPDATE SET value = value + 1;
+    INSERT INTO code_changes SELECT settings, new.slide_id, value FROM generations
+        WHERE settings = new.settings AND EXISTS (SELECT 1 FROM indexes WHERE codes = new.settings)
+        ON CONFLICT DO UPDATE SET generation = excluded.generation;
+END;
+CREATE TRIGGER IF NOT EXISTS code_updated AFTER UPDATE ON stages WHEN new.stage = 'encode' BEGIN
+    INSERT INTO generations VALUES (new.settings, 1) ON CONFLICT DO UPDATE SET value = value + 1;
+    INSERT INTO code_changes SELECT settings, slide_id, value FROM generations
+        JOIN (SELECT old.slide_id AS slide_id UNION SELECT new.slide_id)
+        WHERE settings = new.settings AND EXISTS (SELECT 1 FROM indexes WHERE codes = new.settings)
+        ON CONFLICT DO UPDATE SET generation = excluded.generation;
+END;
+CREATE TRIGGER IF NOT EXISTS code_deleted AFTER DELETE ON stages WHEN old.stage = 'encode' BEGIN
+    INSERT INTO generations VALUES (old.settings, 1) ON CONFLICT DO UPDATE SET value = value + 1;
+    INSERT INTO code_changes SELECT settings, old.slide_id, value FROM generations
+        WHERE settings = old.settings AND EXISTS (SELECT 1 FROM indexes WHERE codes = old.settings)
+        ON CONFLICT DO UPDATE SET generation = excluded.generation;
+END;
+CREATE TRIGGER IF NOT EXISTS result_dropped AFTER DELETE ON payloads WHEN old.kind <> 'patches' BEGIN
+    DELETE FROM stages WHERE key = old.key AND status <> 'failed';
+END;
+"""
+
+_FROM_1 = f"""
+DROP TRIGGER IF EXISTS codes_inserted;
+DROP TRIGGER IF EXISTS codes_updated;
+DROP TRIGGER IF EXISTS codes_deleted;
+DROP INDEX IF EXISTS stages_by_settings;
+DELETE FROM indexes;
+DELETE FROM stages WHERE stage <> 'select' AND status <> 'failed'
+    AND NOT EXISTS (SELECT 1 FROM payloads WHERE payloads.key = stages.key);
+{_WATCH}
+"""
+"""Saved indexes are forgotten: what changed since they were saved was not listed then."""
+
+QUERY_LOG = """
+CREATE TABLE IF NOT EXISTS query_engines (signature TEXT PRIMARY KEY, resolved TEXT NOT NULL) STRICT;
+CREATE TABLE IF NOT EXISTS queries (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    asked TEXT NOT NULL,
+    who TEXT NOT NULL,
+    source TEXT NOT NULL,
+    session TEXT NOT NULL,
+    engine TEXT NOT NULL,
+    signature TEXT NOT NULL REFERENCES query_engines (signature),
+    request TEXT NOT NULL,
+    state TEXT NOT NULL,
+    answer TEXT NOT NULL
+) STRICT;
+CREATE INDEX IF NOT EXISTS queries_by_session ON queries (session);
+"""
+"""What was asked; made when the first query is logged, since nothing else of a catalogue depends on it."""
 
 
 def connect(path: Path, create: bool = False) -> sqlite3.Connection:
@@ -137,6 +191,14 @@ def connect(path: Path, create: bool = False) -> sqlite3.Connection:
         connection.close()
         raise SlideseekError(f"{path} is no catalogue of slideseek", "restore it from a backup")
     if version == 0:
-        connection.executescript(f"BEGIN IMMEDIATE;{_TABLES}PRAGMA user_version = {VERSION};COMMIT;")
+        connection.executescript(f"BEGIN IMMEDIATE;{_TABLES}{_WATCH}PRAGMA user_version = {VERSION};COMMIT;")
+    if version == 1 and not writable:
+        connection.close()
+        raise SlideseekError(
+            f"{path} was written by an older slideseek, and it cannot be brought up to date: it may not be written",
+            "open it once with the rights to write, for instance with 'slideseek status'",
+        )
+    if version == 1:
+        connection.executescript(f"BEGIN IMMEDIATE;{_FROM_1}PRAGMA user_version = {VERSION};COMMIT;")
     connection.row_factory = sqlite3.Row
     return connection

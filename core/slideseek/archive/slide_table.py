@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from slideseek.types import SlideRecord
+
+SCAN_ABOVE = 0.1
+"""Share of the slides above which reading them all is quicker than looking each up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +60,23 @@ class SlideTable:
     def ids(self) -> list[str]:
         """Return all slide ids, sorted."""
         return [row[0] for row in self._db.execute("SELECT id FROM slides ORDER BY id")]
+
+    def some(self, slide_ids: Sequence[str]) -> list[SlideRow]:
+        """Return the slides of some ids, in their order; an id that is not there is left out."""
+        if len(slide_ids) > SCAN_ABOVE * len(self):
+            wanted = dict.fromkeys(slide_ids)
+            found = {row.id: row for row in self if row.id in wanted}
+            return [found[slide_id] for slide_id in slide_ids if slide_id in found]
+        return [row for slide_id in slide_ids if (row := self.get(slide_id)) is not None]
+
+    def places(self) -> list[tuple[str, str]]:
+        """Return (id, path) of all slides."""
+        return [(row[0], row[1]) for row in self._db.execute("SELECT id, path FROM slides")]
+
+    def by_patient(self, patient: str) -> list[SlideRow]:
+        """Return the slides of a patient, sorted by id."""
+        rows = self._db.execute("SELECT * FROM slides WHERE patient = ? ORDER BY id", (patient,))
+        return [_slide(row) for row in rows.fetchall()]
 
     def by_fingerprint(self, fingerprint: str) -> list[SlideRow]:
         """Return the slides that have this content."""

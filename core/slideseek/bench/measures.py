@@ -1,19 +1,32 @@
-"""Measures computed from ranked labels alone. Every convention that changes a number has a name."""
+"""Measures of one ranked list. Every convention that changes a number has a name.
+
+A list may be shorter than k: a query may find less than it asked for. `relevance` says of each hit, nearest first,
+whether it carries the query's label.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Literal, TypeAlias
+from math import log2
+from typing import Literal, TypeAlias, get_args
 
-TieRule: TypeAlias = Literal["nearest", "strict"]
+TieRule: TypeAlias = Literal["nearest", "correct", "strict"]
+TIE_RULES: tuple[TieRule, ...] = get_args(TieRule)
+
+Divisor: TypeAlias = Literal["hits", "k", "min(k, relevant)"]
+DIVISORS: tuple[Divisor, ...] = get_args(Divisor)
+
+Length: TypeAlias = Literal["k", "found"]
+LENGTHS: tuple[Length, ...] = get_args(Length)
 
 
-def majority(labels: Sequence[str], tie: TieRule = "nearest") -> str:
+def majority(labels: Sequence[str], tie: TieRule = "nearest", truth: str = "") -> str:
     """Return the label most of the ranked labels carry; "" when there is none.
 
     labels: nearest first; unknown labels ("") have no vote. tie: `nearest` gives a tie to the label met first;
-    `strict` wants more than half of the votes and else returns "".
+    `correct` gives it to `truth` where that is one of the tied, else to the label met first; `strict` wants more than
+    half of the votes cast and else returns "".
     """
     votes = Counter(label for label in labels if label)
     if not votes:
@@ -21,4 +34,61 @@ def majority(labels: Sequence[str], tie: TieRule = "nearest") -> str:
     winner, count = votes.most_common(1)[0]  # most_common keeps first-met order among equals
     if tie == "strict" and 2 * count <= votes.total():
         return ""
+    if tie == "correct" and votes[truth] == count:
+        return truth
     return winner
+
+
+def precision_at(relevance: Sequence[bool], k: int, length: Length = "k") -> float:
+    """Return the share of relevant hits among the first k.
+
+    length: `k` counts a hit that is missing as irrelevant; `found` divides by the hits there are. No hits give 0.
+    """
+    head = relevance[:k]
+    divisor = k if length == "k" else len(head)
+    return sum(head) / divisor if divisor else 0.0
+
+
+def average_precision_at(
+    relevance: Sequence[bool], k: int, divisor: Divisor = "hits", relevant: int | None = None
+) -> float:
+    """Return AP@k: the sum of P@i over the relevant ranks i <= k, divided.
+
+    divisor: `hits` is the number of relevant hits among the first k, `k` is k, and `min(k, relevant)` the most hits a
+    list of length k could hold, with `relevant` the number of relevant slides that could be found. Nothing relevant
+    gives 0.
+    """
+    total = found = 0.0
+    for rank, right in enumerate(relevance[:k], 1):
+        if right:
+            found += 1
+            total += found / rank
+    return total / _divisor(divisor, int(found), k, relevant) if found else 0.0
+
+
+def ndcg_at(relevance: Sequence[bool], k: int, ideal: Divisor = "hits", relevant: int | None = None) -> float:
+    """Return nDCG@k with gains of 0 and 1 and the discount log2(rank + 1).
+
+    ideal: how many relevant hits the perfect list starts with; the names are those of `average_precision_at`.
+    """
+    head = relevance[:k]
+    gain = sum(1 / log2(rank + 1) for rank, right in enumerate(head, 1) if right)
+    if not gain:
+        return 0.0
+    return gain / sum(1 / log2(rank + 1) for rank in range(1, _divisor(ideal, sum(head), k, relevant) + 1))
+
+
+def same_center_share_at(center: str, centers: Sequence[str], k: int) -> float | None:
+    """Return the share of the query's own centre among the first k hits whose centre is known; None without any."""
+    known = [other for other in centers[:k] if other]
+    return sum(other == center for other in known) / len(known) if center and known else None
+
+
+def _divisor(name: Divisor, found: int, k: int, relevant: int | None) -> int:
+    if name == "hits":
+        return found
+    if name == "k":
+        return k
+    if relevant is None or relevant < found:
+        raise ValueError(f"relevant: at least {found}, as many as were found, not {relevant}")
+    return min(k, relevant)

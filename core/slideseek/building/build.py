@@ -20,6 +20,7 @@ from slideseek.archive.bags import ArchiveBags
 from slideseek.archive.models import keep_training_logs, load_model, save_model
 from slideseek.archive.payloads import pack_code
 from slideseek.archive.slide_table import SlideRow
+from slideseek.archive.work_list import ReadySlide
 from slideseek.building.attempts import Attempts
 from slideseek.building.features import FeaturePhase
 from slideseek.building.index_store import save_index
@@ -97,11 +98,16 @@ class Builder:
         return self.summary
 
     def _verify(self) -> None:
-        """Drop every stored result that does not read back as it was written; what is dropped is computed again."""
+        """Drop every stored result that is of something else or does not read back; it is computed again."""
         for engine in self.engines:
             codes = self.ledger.settings(engine, "encode")
-            keys = [key for _, key in self.ledger.ready(engine)]
-            keys += [payload.key for _, payload in self.catalog.codes(codes)]
+            keys = [payload.key for _, payload in self.catalog.codes(codes)]
+            for slide, key in self.ledger.ready(engine):
+                if key == self.ledger.key(engine, "featurize", slide):
+                    keys.append(key)
+                else:
+                    with self.catalog.transaction():
+                        self.catalog.forget_stages(slide.id, ("featurize", "encode"))
             for key in keys:
                 if self.ledger.sound(key) is None:
                     self.ledger.drop(key)
@@ -112,39 +118,49 @@ class Builder:
             self._fit(engine)
             self._encode(engine)
             with self.summary.timed("index"):
-                row = save_index(self.archive, engine, self.ledger, self._note)
+                slides = save_index(self.archive, engine, self.ledger, self._note, self.options.verify)
         except SlideseekError as error:
             self._note(f"engine {engine.name!r} stopped: {error}")
             return error
-        self.summary.indexed[engine.name] = row.slides
+        self.summary.indexed[engine.name] = slides
         return None
 
     def _features(self) -> None:
-        slides = list(self.catalog.slides)
-        self.reporter.phase("features", len(slides))
         with self.summary.timed("features"):
-            for report in self._pixels.run(slides, self.reporter.begin):
+            ids = self.catalog.slides.ids()
+            self.reporter.phase("features", len(ids))
+            lacking = self.ledger.without_features(self.engines)
+            tried = set(lacking)
+            done = [slide_id for slide_id in ids if slide_id not in tried] if lacking else ids
+            if done:
+                self.reporter.skip(done)
+                self.summary.counts["skipped"] += len(done)
+            for report in self._pixels.run(self.catalog.slides.some(lacking), self.reporter.begin):
                 self.summary.counts[report.outcome] += 1
+                self._tell(report)
+            # A file written anew for one slide may have held the features of another of the same content.
+            bereft = [slide_id for slide_id in self.ledger.without_features(self.engines) if slide_id not in tried]
+            for report in self._pixels.run(self.catalog.slides.some(bereft), self.reporter.begin):
                 self._tell(report)
 
     def _fit(self, engine: Engine) -> None:
         encoder = engine.trainable
         if encoder is None:
             return
-        ready = self.ledger.ready(engine)
+        known = self.catalog.work.ready(engine.feature_settings)
         model = self.catalog.model(engine.encoder_settings)
         if model is not None and not self.options.refit:
             try:
                 load_model(self.archive.root, encoder, model)
-                if model.learnt_from != _learnt_from(ready):
+                if model.learnt_from != _learnt_from(known):
                     self._note(
                         f"engine {engine.name!r}: its model was fitted on {model.slides} slides, the archive has"
-                        f" {len(ready)} now, or other labels; pass --refit to learn from what is there"
+                        f" {len(known)} now, or other labels; pass --refit to learn from what is there"
                     )
                 return
             except DamagedError as error:
                 self._note(f"engine {engine.name!r}: {error.cause}; it is fitted again")
-        for slide, key in ready:
+        for slide, key in self.ledger.ready(engine):
             self._heal(slide, key)
         ready = self.ledger.ready(engine)
         if not ready:
@@ -157,8 +173,8 @@ class Builder:
             started = time.perf_counter()
             bags = ArchiveBags(self.archive, [(slide.record, key) for slide, key in ready])
             labels = [slide.record.label for slide, _ in ready]
-            groups = [_patient(slide) for slide, _ in ready]
-            learnt_from = _learnt_from(ready)
+            groups = [slide.record.patient or slide.id for slide, _ in ready]  # a slide of nobody is its own patient
+            learnt_from = _learnt_from(self.catalog.work.ready(engine.feature_settings))
             # Named by what is learnt from, so that a killed training is found again and no other one is.
             training = self.archive.root / "training" / digest([engine.encoder_settings, learnt_from])[:24]
             if isinstance(encoder, Checkpointed):
@@ -176,14 +192,13 @@ class Builder:
                 shutil.rmtree(self.archive.root / model.folder, ignore_errors=True)
 
     def _encode(self, engine: Engine) -> None:
-        ready = self.ledger.ready(engine)
-        self.ledger.load(engine, "encode")
-        todo = [(slide, key) for slide, key in ready if not self.ledger.done(engine, "encode", slide)]
+        todo = self.catalog.work.to_encode(engine.feature_settings, self.ledger.settings(engine, "encode"))
         if not todo:
             return
         self.reporter.phase(f"codes of {engine.name}", len(todo), brief=True)
+        slides = self.catalog.slides.some([slide_id for slide_id, _ in todo])
         with self.summary.timed("encode"):
-            for slide, feature_key in todo:
+            for slide, (_, feature_key) in zip(slides, todo, strict=True):
                 self.reporter.begin(slide.id)
                 self._tell(self._encode_one(engine, slide, feature_key))
 
@@ -218,11 +233,6 @@ class Builder:
         self.reporter.slide(report)
 
 
-def _patient(slide: SlideRow) -> str:
-    """Return the patient a slide belongs to; a slide of nobody is a patient of its own."""
-    return slide.record.patient or slide.id
-
-
-def _learnt_from(ready: Sequence[tuple[SlideRow, str]]) -> str:
+def _learnt_from(ready: Sequence[ReadySlide]) -> str:
     """Name what a model learns from: the features, sites, labels and patients of its slides."""
-    return digest([[key, slide.record.site, slide.record.label, _patient(slide)] for slide, key in ready])
+    return digest([[slide.key, slide.site, slide.label, slide.patient or slide.slide_id] for slide in ready])

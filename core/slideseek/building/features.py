@@ -13,7 +13,7 @@ from slideseek.archive.archive import Archive
 from slideseek.archive.payloads import pack_patches, store_features, unpack_patches
 from slideseek.archive.slide_table import SlideRow
 from slideseek.building.attempts import Attempts
-from slideseek.building.ledger import Ledger
+from slideseek.building.ledger import Ledger, feature_folder
 from slideseek.building.prefetch import (
     Ahead,
     AllRead,
@@ -58,8 +58,6 @@ class FeaturePhase:
     def run(self, slides: Sequence[SlideRow], begin: Callable[[str], None]) -> Iterator[SlideReport]:
         """Yield a report a slide, in order, after its commit."""
         plans: list[_Plan] = []
-        for engine in self._engines:
-            self._ledger.load(engine, "featurize")
 
         def sources() -> Iterator[Callable[[], Iterator[Message]]]:
             for slide in slides:
@@ -155,7 +153,7 @@ class FeaturePhase:
         patches = Patches(slide.id, work.patches.xy[rows], work.patches.size, work.patches.mpp[rows])
         bag = Bag(slide.id, np.concatenate(work.features), patches.xy, slide.record.site)
         key = self._ledger.key(engine, "featurize", slide)
-        folder = f"features/{engine.feature_settings[:16]}"
+        folder = feature_folder(engine.feature_settings)
         payload = store_features(self._archive.root, folder, key, bag, patches, facts.mpp)
         return self._attempts.keep(engine, "featurize", slide, payload, work.seconds, facts)
 

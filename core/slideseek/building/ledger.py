@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 from slideseek.archive.archive import Archive
-from slideseek.archive.catalog import Finished, Payload, Stage, StageRecord
+from slideseek.archive.catalog import Payload, Stage, StageRecord
 from slideseek.archive.payloads import unpack_code, unpack_patches
 from slideseek.archive.slide_table import SlideRow
 from slideseek.engine import Engine
@@ -25,6 +27,11 @@ def feature_key(settings: str, selection: str) -> str:
     return digest(["featurize", settings, selection])
 
 
+def feature_folder(settings: str) -> str:
+    """Return the folder of the feature files made under some settings, below the archive's."""
+    return f"features/{settings[:16]}"
+
+
 class Ledger:
     """Decide by content and settings, never by "the file exists", whether a stage is done for a slide."""
 
@@ -32,7 +39,6 @@ class Ledger:
         self.archive = archive
         self.catalog = archive.catalog
         self._note = note
-        self._finished: dict[tuple[Stage, str], dict[str, Finished]] = {}
 
     def settings(self, engine: Engine, stage: Stage) -> str:
         """Name the settings that decide a stage's result. Codes depend on the fitted model too."""
@@ -63,26 +69,32 @@ class Ledger:
 
     def done(self, engine: Engine, stage: Stage, slide: SlideRow) -> bool:
         """Say whether a stage's result is recorded and there."""
-        name = stage, self.settings(engine, stage)
-        loaded = self._finished.get(name)
-        found = loaded.get(slide.id) if loaded is not None else self.catalog.finished(*name, slide.id).get(slide.id)
+        found = self.catalog.finished(slide.id, stage, self.settings(engine, stage))
         if found is None or found.key != self.key(engine, stage, slide):
             return False
         return found.file is None or (self.archive.root / found.file).is_file()
 
-    def load(self, engine: Engine, stage: Stage) -> None:
-        """Read what is done of a stage for all slides at once: many slides are about to be asked about."""
-        name = stage, self.settings(engine, stage)
-        self._finished[name] = self.catalog.finished(*name)
+    def without_features(self, engines: Sequence[Engine]) -> list[str]:
+        """Return the ids of slides that lack the features of some engine, sorted: not recorded, or the file is gone.
+
+        Whether records are about the present content is not asked here: whatever changes a slide forgets them.
+        """
+        lacking: set[str] = set()
+        for settings in {engine.feature_settings for engine in engines}:
+            lacking.update(self.catalog.work.undone("featurize", settings))
+            folder = feature_folder(settings)
+            there: set[str] = set()
+            with suppress(FileNotFoundError), os.scandir(self.archive.root / folder) as entries:
+                there = {entry.name for entry in entries}
+            for name in set(self.catalog.work.files(folder)) - there:
+                lacking.update(self.catalog.work.owners(f"{folder}/{name}"))
+        return sorted(lacking)
 
     def ready(self, engine: Engine) -> list[tuple[SlideRow, str]]:
-        """Return the slides whose features are there, with the features' key, in slide order."""
-        self.load(engine, "featurize")
-        return [
-            (slide, self.key(engine, "featurize", slide))
-            for slide in self.catalog.slides
-            if self.done(engine, "featurize", slide)
-        ]
+        """Return the slides whose features are recorded, with the features' key, in slide order."""
+        ready = self.catalog.work.ready(engine.feature_settings)
+        slides = self.catalog.slides.some([slide.slide_id for slide in ready])
+        return list(zip(slides, [slide.key for slide in ready], strict=True))
 
     def sound(self, key: str) -> Payload | None:
         """Return what is stored under a key if it reads back; what is damaged is to be computed again."""
@@ -107,12 +119,8 @@ class Ledger:
             if payload is not None:
                 self.catalog.put_payload(payload)
             self.catalog.put_stage(record)
-        loaded = self._finished.get((record.stage, record.settings))
-        if loaded is not None and record.status == "done" and payload is not None:
-            loaded[record.slide_id] = Finished(payload.key, payload.file)
 
     def drop(self, key: str) -> None:
         """Forget a result found to be damaged, so that it is computed again."""
         with self.catalog.transaction():
             self.catalog.drop_payload(key)
-        self._finished.clear()

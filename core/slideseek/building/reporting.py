@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,6 +29,9 @@ class Reporter(Protocol):
 
     def phase(self, name: str, total: int, brief: bool = False) -> None:
         """A phase of `total` slides begins; a brief one takes milliseconds a slide and needs no line for each."""
+
+    def skip(self, slide_ids: Sequence[str]) -> None:
+        """These slides of the phase were done before, all at once."""
 
     def begin(self, slide_id: str) -> None:
         """Work on a slide begins."""

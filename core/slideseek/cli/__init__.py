@@ -23,12 +23,16 @@ COMMANDS = {
     "import": "Import features that another tool computed.",
     "build": "Do what is missing: select, featurize, fit, encode, index.",
     "search": "Find the slides most similar to a slide.",
+    "history": "List what was asked of an archive.",
+    "replay": "Ask a query of the history again: are the hits the same?",
     "export": "Write features, patches, codes or the table of slides for other tools.",
     "remove": "Take slides out of an archive; their files stay untouched.",
     "status": "Tell what is done, what failed and why.",
     "inspect": "Look at one slide: resolution, levels, tissue, patches, and a picture.",
     "featurizers": "List feature networks with licence and whether the weights are here.",
     "plugins": "List, show and check the installed components.",
+    "doctor": "Check versions, device, plugins, weights and an archive.",
+    "bench": "Compare engines: run a grid, score ranked lists, write the report.",
     "demo": "Generate slides, build an archive of them and search it.",
 }
 # Commands whose module cannot have their name.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import TracebackType
 from typing import IO, Any, Protocol, Self, cast
@@ -79,6 +79,10 @@ class _Tally:
         found = Counter(self._outcomes.values())
         return {outcome: found[outcome] for outcome in OUTCOMES}
 
+    def _tally_skipped(self, slide_ids: Sequence[str]) -> None:
+        for slide_id in slide_ids:
+            self._outcomes.setdefault(slide_id, "skipped")
+
     def _tally(self, report: SlideReport) -> None:
         if report.outcome == "failed":
             self._outcomes[report.slide_id] = "failed"
@@ -149,6 +153,11 @@ class BarReporter(_Tally):
         self._phase.clear()
         self._task = self._progress.add_task(name, total=total, counts=self._shown(), slide="")
 
+    def skip(self, slide_ids: Sequence[str]) -> None:
+        self._tally_skipped(slide_ids)
+        self._phase["skipped"] += len(slide_ids)
+        self._progress.update(self._task, advance=len(slide_ids), counts=self._shown())
+
     def begin(self, slide_id: str) -> None:
         self._progress.update(self._task, slide=escape(slide_id))
 
@@ -202,6 +211,11 @@ class LineReporter(_Tally):
 
     def phase(self, name: str, total: int, brief: bool = False) -> None:
         self._name, self._total, self._count, self._brief = name, total, 0, brief
+
+    def skip(self, slide_ids: Sequence[str]) -> None:
+        self._tally_skipped(slide_ids)
+        self._count += len(slide_ids)
+        say(f"skipped {self._name} {self._count}/{self._total}  done before")
 
     def begin(self, slide_id: str) -> None:
         pass

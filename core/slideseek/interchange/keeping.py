@@ -9,7 +9,7 @@ from slideseek.archive.catalog import Stage, StageRecord
 from slideseek.archive.files import sha256_file
 from slideseek.archive.payloads import pack_patches, store_features
 from slideseek.archive.slide_table import SlideRow
-from slideseek.building.ledger import feature_key
+from slideseek.building.ledger import feature_folder, feature_key
 from slideseek.interchange.placing import Placed
 from slideseek.interchange.settings import SetSettings
 from slideseek.keys import canonical_json, digest, digest_bytes
@@ -39,7 +39,7 @@ def keep(
         return "unchanged"
     patches = pack_patches(select, placed.patches, placed.slide_mpp)
     features = store_features(
-        archive.root, f"features/{settings.features[:16]}", key, bag, placed.patches, placed.slide_mpp
+        archive.root, feature_folder(settings.features), key, bag, placed.patches, placed.slide_mpp
     )
     notes = () if real_places else (WITHOUT_PLACES,)
 

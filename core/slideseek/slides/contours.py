@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -21,6 +22,25 @@ _FIX = "export the annotations as GeoJSON polygons again"
 
 Polygon: TypeAlias = list[Float64]
 """Rings of float64 (n, 2), x and y in level-0 pixels: the outer one first, then the holes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Annotation:
+    """One feature of a GeoJSON file. name, kind: what QuPath calls it and its class, "" for none."""
+
+    name: str
+    kind: str
+    geometry: Any
+    file: str
+
+    @property
+    def title(self) -> str:
+        """What to call it to a person."""
+        return f"annotation {(self.name or self.kind)!r}" if self.name or self.kind else "the annotation"
+
+    def polygons(self) -> list[Polygon]:
+        """Return its polygons; a feature of points or lines is a `SlideError`."""
+        return list(_polygons(self.geometry, self.file))
 
 
 def geojson_from_mask(mask: Mask, scale_x: float, scale_y: float, name: str = "Tissue") -> dict[str, Any]:
@@ -46,10 +66,17 @@ def mask_from_geojson(path: Path, dimensions: tuple[int, int], shape: tuple[int,
 
     dimensions: (width, height) of the slide in level-0 pixels, the frame of the file's coordinates.
     """
-    scale = np.array([shape[1] / dimensions[0], shape[0] / dimensions[1]])
+    return fill_polygons(read_polygons(path), (shape[1] / dimensions[0], shape[0] / dimensions[1]), shape)
+
+
+def fill_polygons(polygons: Iterable[Polygon], scale: tuple[float, float], shape: tuple[int, int]) -> Mask:
+    """Return bool (h, w) = `shape`, true where the centre of a pixel lies in one of the polygons.
+
+    scale: pixels of the mask per unit of the polygons, across and down.
+    """
     mask = np.zeros(shape, dtype=np.bool_)
-    for rings in read_polygons(path):
-        scaled = [ring * scale for ring in rings]
+    for rings in polygons:
+        scaled = [ring * np.array(scale) for ring in rings]
         # Only the part of the mask around the polygon: a file may hold thousands of small ones.
         left, top = (max(0, math.floor(edge)) for edge in scaled[0].min(axis=0))
         right, bottom = np.minimum(np.ceil(scaled[0].max(axis=0)), shape[::-1]).astype(int)
@@ -68,6 +95,32 @@ def read_polygons(path: Path) -> list[Polygon]:
     if not polygons:
         raise SlideError(f"{path.name} holds no polygon", _FIX)
     return polygons
+
+
+def read_annotations(path: Path) -> list[Annotation]:
+    """Return the features of a GeoJSON file one by one, from any of the forms `read_polygons` takes."""
+    found = list(_annotations(_load(path), path.name))
+    if not found:
+        raise SlideError(f"{path.name} holds no annotation", _FIX)
+    return found
+
+
+def _annotations(node: Any, file: str, depth: int = 0) -> Iterator[Annotation]:
+    """Walk a GeoJSON value and yield its features; a bare geometry is one without a name."""
+    if isinstance(node, dict) and node.get("type") == "FeatureCollection":
+        node = _list(node.get("features"), "features", file)
+    if isinstance(node, list) and depth < 4:
+        for item in node:
+            yield from _annotations(item, file, depth + 1)
+    elif isinstance(node, dict) and node.get("type") == "Feature":
+        properties = node.get("properties")
+        known = properties if isinstance(properties, dict) else {}
+        kind = known.get("classification")
+        names = known.get("name"), kind.get("name") if isinstance(kind, dict) else kind
+        name, kind = (text if isinstance(text, str) else "" for text in names)
+        yield Annotation(name, kind, node.get("geometry"), file)
+    else:
+        yield Annotation("", "", node, file)
 
 
 def _load(path: Path) -> Any:

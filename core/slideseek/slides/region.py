@@ -1,31 +1,39 @@
-"""A rectangle of a slide, seen as a slide of its own."""
+"""A part of a slide, seen as a slide of its own."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 
-from slideseek.errors import UsageError
+import numpy as np
+
 from slideseek.interfaces import Slide
+from slideseek.slides.area import Area
+from slideseek.slides.contours import Polygon, fill_polygons
 from slideseek.types import UInt8
+
+_DARK = 48
+"""Median brightness below which an image is fluorescence: its empty background is black, not white."""
 
 
 class RegionSlide:
     """Show `width` x `height` level-0 pixels of a slide from (x, y) on, so that any selector can work on a region.
 
-    Coordinates are the region's own: add `origin` to get those of the slide.
+    Coordinates are the region's own: add `origin` to get those of the slide. polygons: in the slide's coordinates;
+    outside them the thumbnail shows empty background, so that tissue is found inside only.
     """
 
-    def __init__(self, slide: Slide, x: int, y: int, width: int, height: int) -> None:
-        across, down = slide.dimensions
-        if width < 1 or height < 1 or x < 0 or y < 0 or x + width > across or y + height > down:
-            raise UsageError(
-                f"the region {x},{y},{width},{height} is not inside slide {slide.id!r} of {across} x {down} px",
-                "give x,y,w,h of a rectangle inside the slide, in level-0 pixels",
-            )
+    def __init__(self, slide: Slide, x: int, y: int, width: int, height: int, polygons: Sequence[Polygon] = ()) -> None:
         self._slide = slide
         self.origin = x, y
         self._size = width, height
+        self._polygons = [[ring - (x, y) for ring in rings] for rings in polygons]
+
+    @classmethod
+    def of(cls, slide: Slide, area: Area) -> RegionSlide:
+        """Show an area of a slide."""
+        return cls(slide, area.x, area.y, area.width, area.height, area.polygons)
 
     @property
     def id(self) -> str:
@@ -57,7 +65,12 @@ class RegionSlide:
         side = min(side, longest)
         square = self._slide.read(self.origin, side, self.mpp * longest / side)
         width, height = (max(1, round(part * side / longest)) for part in self._size)
-        return square[:height, :width]
+        image = square[:height, :width]
+        if not self._polygons:
+            return image
+        inside = fill_polygons(self._polygons, (width / self._size[0], height / self._size[1]), (height, width))
+        empty = 255 if np.median(image) >= _DARK else 0
+        return np.where(inside[..., None], image, np.uint8(empty))
 
     def __enter__(self) -> Slide:
         return self

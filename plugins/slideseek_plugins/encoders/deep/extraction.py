@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -17,7 +18,7 @@ from torch.nn import functional
 
 from slideseek.types import Float64, Int32, Int64
 from slideseek_plugins.encoders.deep.network import CVAE
-from slideseek_plugins.encoders.deep.products import add_products
+from slideseek_plugins.encoders.deep.products import entry_sums
 
 
 @dataclass(frozen=True)
@@ -51,12 +52,19 @@ class Entries:
 
     def sums(self, trace: Trace) -> Float64:
         """Return float64 (m,): the gradients of these parameters summed over the patches of `trace`."""
+        found: Float64
         if trace.delta.device.type != "cpu":
-            found: Float64 = self.products(trace).sum(dim=0).cpu().numpy().astype(np.float64)
+            found = self.products(trace).sum(dim=0).cpu().numpy().astype(np.float64)
             return found
-        out = np.zeros(len(self.place))
-        add_products(trace.delta.numpy(), trace.inward.numpy(), self.row, self.column, out)
-        return out
+        found = entry_sums(trace.delta.numpy(), trace.inward.numpy(), *self._met)
+        return found
+
+    @cached_property
+    def _met(self) -> tuple[Int32, Int32, Int32, Int32]:
+        """The distinct outputs and inputs, and the numbers of each entry's among them."""
+        rows, row = np.unique(self.row, return_inverse=True)
+        columns, column = np.unique(self.column, return_inverse=True)
+        return rows, columns, row.astype(np.int32), column.astype(np.int32)
 
     def products(self, trace: Trace, part: slice = slice(None)) -> Tensor:
         """Return (n, m): the gradients of these parameters (or a `part` of them) for every patch."""

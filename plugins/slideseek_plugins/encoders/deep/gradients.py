@@ -14,7 +14,7 @@ from slideseek_plugins.encoders.deep.inputs import Inputs
 from slideseek_plugins.encoders.deep.network import CVAE
 from slideseek_plugins.encoders.order import CHUNK, canonical_chunks
 
-_FEW = 64
+_FEW = 16
 """Entries are taken one by one when they are fewer than one in so many, else picked from the whole gradient."""
 
 _ALIGN = 8

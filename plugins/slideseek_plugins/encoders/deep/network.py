@@ -111,7 +111,7 @@ class CVAE(nn.Module):
         """Return the derivative of the activation, written in terms of its *output*."""
         match self.activation:
             case "relu":
-                return (activated > 0).to(activated.dtype)
+                return activated.sign()
             case "leaky-relu":
                 return torch.where(activated > 0, torch.ones_like(activated), torch.full_like(activated, _LEAK))
             case "elu":

@@ -1,0 +1,122 @@
+"""The log of what was asked: who, when, with which engine, and the hits. A search never fails because of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from slideseek.archive.schema import QUERY_LOG
+from slideseek.errors import UsageError, message
+
+WAIT_SECONDS = 0.5
+"""How long an entry waits for a writer, such as a build, before it is given up."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogEntry:
+    """One query as plain data.
+
+    number: counted from 1, never used twice; 0 before it is kept. asked: ISO 8601 in UTC. source: the command that
+    asked. session: names the queries of one session, "" for a single one. signature: names `resolved`, the engine's
+    settings with their defaults. request: what was asked. state: what the archive was then. answer: hits and votes.
+    """
+
+    asked: str
+    who: str
+    source: str
+    session: str
+    engine: str
+    signature: str
+    resolved: Mapping[str, Any]
+    request: Mapping[str, Any]
+    state: Mapping[str, Any]
+    answer: Mapping[str, Any]
+    number: int = 0
+
+
+class QueryLog:
+    """Read and write the query log of one catalogue, over connections of its own.
+
+    Entries are few and small, so each opens the catalogue anew: the log then shares no transaction, no thread and no
+    patience with what else is going on. An entry may be lost in a power cut, unlike anything else in the catalogue.
+    """
+
+    def __init__(self, catalog: Path) -> None:
+        self._path = catalog
+
+    def append(self, entry: LogEntry) -> int:
+        """Keep an entry and return its number; raises `OSError` or `sqlite3.Error` when that cannot be."""
+        if not os.access(self._path.parent, os.W_OK):
+            raise PermissionError(f"{self._path.parent} may not be written")
+        with self._open("") as db:
+            if not _has_table(db):
+                db.executescript(f"BEGIN IMMEDIATE;{QUERY_LOG}COMMIT;")
+            db.execute("PRAGMA synchronous = NORMAL")
+            db.execute("BEGIN IMMEDIATE")
+            db.execute("INSERT OR IGNORE INTO query_engines VALUES (?,?)", (entry.signature, _text(entry.resolved)))
+            cursor = db.execute(
+                "INSERT INTO queries (asked, who, source, session, engine, signature, request, state, answer)"
+                " VALUES (?,?,?,?,?,?,?,?,?)",
+                (
+                    *(entry.asked, entry.who, entry.source, entry.session, entry.engine, entry.signature),
+                    *(_text(entry.request), _text(entry.state), _text(entry.answer)),
+                ),
+            )
+            db.execute("COMMIT")
+            return int(cursor.lastrowid or 0)
+
+    def last(self, count: int | None = None, session: str = "") -> list[LogEntry]:
+        """Return the newest entries, oldest of them first: `count` of them or all, of one session or of any."""
+        where, limit = (" WHERE session = ?1" if session else " WHERE ?1 = ''"), -1 if count is None else count
+        return self._select(f"{where} ORDER BY id DESC LIMIT {int(limit)}", (session,))[::-1]
+
+    def get(self, number: int) -> LogEntry:
+        """Return the entry of a number; one that is not there is a `UsageError`."""
+        found = self._select(" WHERE id = ?", (number,))
+        if not found:
+            raise UsageError(f"no query number {number} in the log", "'slideseek history' lists them")
+        return found[0]
+
+    def _select(self, clause: str, values: Sequence[Any]) -> list[LogEntry]:
+        readonly = not os.access(self._path.parent, os.W_OK)  # its write-ahead log cannot be opened there
+        with self._open("?immutable=1" if readonly else "") as db:
+            if not _has_table(db):
+                return []
+            db.row_factory = sqlite3.Row
+            rows = db.execute(f"SELECT * FROM queries JOIN query_engines USING (signature){clause}", values)
+            return [_entry(row) for row in rows]
+
+    @contextmanager
+    def _open(self, mode: str) -> Iterator[sqlite3.Connection]:
+        where = self._path.absolute().as_uri() + mode
+        with closing(sqlite3.connect(where, uri=True, isolation_level=None, timeout=WAIT_SECONDS)) as db:
+            yield db
+
+
+def try_append(log: QueryLog, entry: LogEntry) -> tuple[int, str]:
+    """Keep an entry if that is possible; return its number and "", or 0 and a note that says why it was not kept."""
+    try:
+        return log.append(entry), ""
+    except (OSError, sqlite3.Error) as error:
+        return 0, f"this query was not logged ({message(error)})"
+
+
+def _has_table(db: sqlite3.Connection) -> bool:
+    return db.execute("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'queries'").fetchone() is not None
+
+
+def _text(value: Mapping[str, Any]) -> str:
+    return json.dumps(dict(value), ensure_ascii=False, sort_keys=True)
+
+
+def _entry(row: sqlite3.Row) -> LogEntry:
+    values = dict(row)
+    number = values.pop("id")
+    plain = {name: json.loads(values.pop(name)) for name in ("resolved", "request", "state", "answer")}
+    return LogEntry(number=number, **values, **plain)

@@ -1,0 +1,74 @@
+"""What is done and what is not, asked of the catalogue for all slides at once."""
+
+from __future__ import annotations
+
+import sqlite3
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+Stage: TypeAlias = Literal["select", "featurize", "encode"]
+
+
+@dataclass(frozen=True, slots=True)
+class ReadySlide:
+    """A slide with features: their key, and what a model learns of it besides them."""
+
+    slide_id: str
+    key: str
+    site: str
+    label: str
+    patient: str
+
+
+class WorkList:
+    """Tell done from undone by stage records. A result that is dropped takes its record along, so "done" means there.
+
+    The time of every question is that of walking an index of the table once: a fraction of a microsecond a slide.
+    """
+
+    def __init__(self, db: sqlite3.Connection) -> None:
+        self._db = db
+
+    def count(self, stage: Stage, settings: str) -> int:
+        """Return how many slides a stage is done for."""
+        query = "SELECT count(*) FROM stages WHERE stage = ? AND settings = ? AND status = 'done'"
+        return int(self._db.execute(query, (stage, settings)).fetchone()[0])
+
+    def undone(self, stage: Stage, settings: str) -> list[str]:
+        """Return the ids of the slides a stage is not done for, sorted."""
+        rows = self._db.execute(
+            "SELECT id FROM slides WHERE NOT EXISTS (SELECT 1 FROM stages WHERE stage = ? AND settings = ?"
+            " AND status = 'done' AND slide_id = id) ORDER BY id",
+            (stage, settings),
+        )
+        return [row[0] for row in rows]
+
+    def to_encode(self, features: str, codes: str) -> list[tuple[str, str]]:
+        """Return (slide id, key of its features) of the slides with features and without a code, sorted."""
+        rows = self._db.execute(
+            "SELECT slide_id, key FROM stages AS made WHERE stage = 'featurize' AND settings = ? AND status = 'done'"
+            " AND NOT EXISTS (SELECT 1 FROM stages WHERE stage = 'encode' AND settings = ? AND status = 'done'"
+            " AND slide_id = made.slide_id) ORDER BY slide_id",
+            (features, codes),
+        )
+        return [(row[0], row[1]) for row in rows]
+
+    def ready(self, features: str) -> list[ReadySlide]:
+        """Return the slides whose features are done, sorted by id."""
+        rows = self._db.execute(
+            "SELECT id, key, site, label, patient FROM stages JOIN slides ON id = slide_id"
+            " WHERE stage = 'featurize' AND settings = ? AND status = 'done' ORDER BY slide_id",
+            (features,),
+        )
+        return [ReadySlide(*row) for row in rows]
+
+    def files(self, folder: str) -> list[str]:
+        """Return the names of the result files kept right below a folder of the archive."""
+        start = len(folder) + 1
+        rows = self._db.execute("SELECT file FROM payloads WHERE file > ? AND file < ?", (f"{folder}/", f"{folder}0"))
+        return [row[0][start:] for row in rows]
+
+    def owners(self, file: str) -> list[str]:
+        """Return the ids of the slides whose result is in a file."""
+        query = "SELECT slide_id FROM stages JOIN payloads ON payloads.key = stages.key WHERE file = ?"
+        return [row[0] for row in self._db.execute(query, (file,))]

@@ -1,0 +1,69 @@
+"""The manifest of a GDC download, and whether the files that are here are the ones it lists."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from slideseek.archive.manifest import Problem
+from slideseek.errors import SlideseekError
+
+COLUMNS = ("id", "filename", "md5", "size", "state")
+
+
+@dataclass(frozen=True, slots=True)
+class GdcFile:
+    """One file of a manifest: its UUID, name, MD5 (hex) and size in bytes."""
+
+    id: str
+    filename: str
+    md5: str
+    size: int
+
+
+def read_gdc_manifest(path: Path) -> list[GdcFile]:
+    """Read a manifest, tab-separated `id filename md5 size state`; a wrong line is an error with its number."""
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as stream:
+            reader = csv.DictReader(stream, delimiter="\t")
+            missing = [name for name in COLUMNS[:4] if name not in (reader.fieldnames or ())]
+            if missing:
+                raise SlideseekError(
+                    f"{path} is no GDC manifest: no column {', '.join(missing)}",
+                    f"download the manifest again: tab-separated {' '.join(COLUMNS)}",
+                )
+            return [_file(row, path, reader.line_num) for row in reader]
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise SlideseekError(f"the GDC manifest {path} cannot be read ({error})", "check the path") from error
+
+
+def check_files(files: list[GdcFile], folder: Path) -> Iterator[Problem]:
+    """Yield a problem for every file of the manifest that is in the folder and is not what the manifest says.
+
+    The GDC client keeps a file in a folder named by its UUID; a file that lies in `folder` itself is found too. Files
+    that are not here are no problem: a download may be partial.
+    """
+    for file in files:
+        here = next((p for p in (folder / file.id / file.filename, folder / file.filename) if p.is_file()), None)
+        if here is None:
+            continue
+        size = here.stat().st_size
+        if size != file.size:
+            cause = f"it has {size:,} bytes, the manifest says {file.size:,}"
+        else:
+            with here.open("rb") as stream:
+                found = hashlib.file_digest(stream, "md5").hexdigest()
+            if found == file.md5.lower():
+                continue
+            cause = f"its MD5 is {found}, the manifest says {file.md5}"
+        yield Problem(file.filename, cause, "download it again")
+
+
+def _file(row: dict[str, str], path: Path, line: int) -> GdcFile:
+    size = (row["size"] or "").strip()
+    if not size.isdecimal() or not row["filename"]:
+        raise SlideseekError(f"{path}, line {line}: no file name or no size ({size!r})", "download the manifest again")
+    return GdcFile(row["id"].strip(), row["filename"].strip(), row["md5"].strip(), int(size))

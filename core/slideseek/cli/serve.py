@@ -1,0 +1,54 @@
+"""`slideseek serve`: browse and search an archive in the browser."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from slideseek.cli.options import json_option, open_archive
+from slideseek.cli.output import say
+
+DEFAULT_PORT = 8765
+
+
+@click.command()
+@click.argument("folder", metavar="[ARCHIVE]", required=False, type=click.Path(path_type=Path))
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=DEFAULT_PORT,
+    show_default=True,
+    help="The port on this machine; 0 takes any that is free.",
+)
+@click.option("--open", "open_page", is_flag=True, help="Open the page in the browser.")
+@json_option
+def command(folder: Path | None, port: int, open_page: bool, as_json: bool) -> None:
+    """Browse ARCHIVE and search it in the browser, on this machine only.
+
+    Prints an address that carries a random key: open it once. Stop with Ctrl-C.
+    """
+    import json
+
+    from slideseek.errors import SlideseekError
+
+    with open_archive(folder) as archive:
+        root = archive.root
+    try:
+        from slideseek.serve.server import serving
+    except ModuleNotFoundError as error:
+        raise SlideseekError(
+            f"the viewer needs {error.name}, which is not installed", "pip install 'slideseek[serve]'"
+        ) from error
+    with serving(root, port) as running:
+        if as_json:
+            click.echo(json.dumps({"url": running.url, "origin": running.origin, "token": running.token}))
+        else:
+            click.echo(running.url)
+            say(f"serving {root.name} on this machine only; stop with Ctrl-C")
+        if open_page:
+            click.launch(running.url)
+        try:
+            running.wait()
+        except KeyboardInterrupt:
+            say("stopped")

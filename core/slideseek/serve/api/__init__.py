@@ -1,0 +1,1 @@
+"""The JSON API of the viewer: slides and their pictures, searches and what explains them."""

@@ -1,0 +1,156 @@
+"""Routes that search: by slide, by region, by an uploaded patch; and why a hit was found."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Request, Response
+
+from slideseek.errors import UsageError
+from slideseek.evidence import Evidence
+from slideseek.search import Answer
+from slideseek.serve.api.services import NotThereError, Services, ServicesOf, slide_out
+from slideseek.serve.privacy import without_paths
+from slideseek.serve.schemas import (
+    AnswerOut,
+    EvidenceOut,
+    ExplainIn,
+    HitOut,
+    PairOut,
+    PatchKey,
+    PatchOut,
+    PatchQuery,
+    QueryIn,
+    RegionQuery,
+    SearchIn,
+    SideOut,
+    VoteOut,
+)
+from slideseek.serve.uploads import MAX_UPLOAD_BYTES
+from slideseek.session.request import Request as Asked
+
+router = APIRouter(tags=["search"])
+
+UPLOAD = {
+    "requestBody": {
+        "required": True,
+        "content": {f"image/{kind}": {"schema": {"type": "string", "format": "binary"}} for kind in ("png", "jpeg", "webp")},
+    }
+}
+
+
+@router.post("/search")
+async def search(services: ServicesOf, asked: SearchIn) -> AnswerOut:
+    """Find the slides most similar to a slide, a region or a patch."""
+
+    def work() -> AnswerOut:
+        answer = services.desk.search(asked.engine, _request(services, asked.query, asked))
+        return _answer(services, answer, services.desk.unit(asked.engine))
+
+    return await (services.asking if asked.query.kind == "slide" else services.thinking).run(work)
+
+
+@router.post("/explain")
+async def explain(services: ServicesOf, asked: ExplainIn) -> EvidenceOut:
+    """Tell which patches of the query and of a hit made the match."""
+
+    def work() -> EvidenceOut:
+        hit = services.fresh_entry(asked.hit)
+        evidence = services.desk.explain(asked.engine, _request(services, asked.query), hit.record.id)
+        return _evidence(evidence, services.desk.unit(asked.engine))
+
+    return await services.thinking.run(work)
+
+
+@router.post("/patches", openapi_extra=UPLOAD)
+async def upload(services: ServicesOf, request: Request) -> PatchOut:
+    """Take a patch image, sent as it is (PNG, JPEG or WebP), to search with."""
+    data = bytearray()
+    async for part in request.stream():
+        data += part
+        if len(data) > MAX_UPLOAD_BYTES:
+            raise UsageError(f"more than {MAX_UPLOAD_BYTES:,} bytes were sent", "send a smaller image")
+    kept = await services.thinking.run(services.uploads.add, bytes(data))
+    return PatchOut(patch=kept.key, width=kept.width, height=kept.height)
+
+
+@router.get(
+    "/patches/{patch}",
+    response_class=Response,
+    responses={200: {"content": {"image/jpeg": {"schema": {"type": "string", "format": "binary"}}}}},
+)
+async def patch_preview(services: ServicesOf, patch: Annotated[PatchKey, Path()]) -> Response:
+    """Return an uploaded patch as a small JPEG."""
+    kept = services.uploads.get(patch)
+    if kept is None:
+        raise _no_patch()
+    jpeg = await services.pixels.run(services.uploads.preview, kept)
+    return Response(jpeg, media_type="image/jpeg", headers={"cache-control": "private, max-age=3600"})
+
+
+def _request(services: Services, query: QueryIn, asked: SearchIn | None = None) -> Asked:
+    """Turn what came over the network into a request that can only name slides and uploads that are here."""
+    if isinstance(query, PatchQuery):
+        kept = services.uploads.get(query.patch)
+        if kept is None:
+            raise _no_patch()
+        request = Asked(str(kept.path), "patch", site=query.site)
+    elif isinstance(query, RegionQuery):
+        region = f"{query.x},{query.y},{query.width},{query.height}"
+        request = Asked(services.fresh_entry(query.slide).record.id, "region", region)
+    else:
+        request = Asked(services.fresh_entry(query.slide).record.id)
+    if asked is None:
+        return request
+    same = asked.include_same_patient
+    return replace(request, k=asked.k, mode=asked.mode, where=tuple(asked.where), include_same_patient=same)
+
+
+def _no_patch() -> NotThereError:
+    return NotThereError("this patch is not held any more", "upload it again")
+
+
+def _answer(services: Services, answer: Answer, unit: str) -> AnswerOut:
+    directory = services.desk.directory
+    hits = []
+    for one in answer.found:
+        entry = directory.of_id(one.hit.slide_id)
+        if entry is None:  # removed between the search and now
+            continue
+        mine, other = answer.query.label, one.record.label
+        agrees = mine == other if mine and other else None
+        hits.append(HitOut(rank=one.rank, slide=slide_out(entry), distance=one.hit.distance, agrees=agrees))
+    of = len(answer.found)
+    votes = [
+        VoteOut(field=name, value=value, hits=number, of=of, confidence=number / of)
+        for name, (value, number) in answer.votes.items()
+    ]
+    return AnswerOut(
+        engine=answer.engine,
+        unit=unit,
+        mode=answer.mode,
+        hits=hits,
+        votes=votes,
+        candidates=answer.candidates,
+        milliseconds=answer.milliseconds,
+        notes=[without_paths(note, answer.query.path) for note in answer.notes],
+    )
+
+
+def _evidence(evidence: Evidence, unit: str) -> EvidenceOut:
+    sides = [
+        SideOut(
+            boxes=[(int(x), int(y), float(side)) for (x, y), side in zip(fields.xy, fields.side)],
+            parts=[float(part) for part in parts],
+        )
+        for fields, parts in ((evidence.query, evidence.parts), (evidence.hit, evidence.hit_parts))
+    ]
+    return EvidenceOut(
+        kind=evidence.kind,
+        value=evidence.value,
+        unit=unit if evidence.kind == "pairs" else "",
+        query=sides[0],
+        hit=sides[1],
+        pairs=[PairOut(query=one.query, hit=one.hit, distance=one.distance) for one in evidence.pairs],
+    )

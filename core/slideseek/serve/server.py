@@ -1,0 +1,123 @@
+"""Start the viewer: bind to this machine only, make the token, run until stopped."""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import socket
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import uvicorn
+
+from slideseek.archive.archive import Archive
+from slideseek.errors import SlideseekError, UsageError
+from slideseek.plugins import load_registry
+from slideseek.serve.api.services import Services
+from slideseek.serve.app import make_app
+from slideseek.serve.desk import Desk
+from slideseek.serve.guard import TOKEN_PARAMETER, Guard
+from slideseek.serve.lanes import Lane
+from slideseek.serve.tiles import Pictures
+from slideseek.serve.uploads import MAX_UPLOAD_BYTES, Uploads
+
+ADDRESS = "127.0.0.1"
+NAMES = (ADDRESS, "localhost")
+MAX_REQUESTS = 512
+"""Requests and connections at once; what is more is answered 503 before any work."""
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A server that answers. url: the address with the token, to be opened once."""
+
+    port: int
+    token: str
+    server: uvicorn.Server
+    thread: threading.Thread
+
+    @property
+    def origin(self) -> str:
+        """The address without the token."""
+        return f"http://{ADDRESS}:{self.port}"
+
+    @property
+    def url(self) -> str:
+        """The address to open."""
+        return f"{self.origin}/?{TOKEN_PARAMETER}={self.token}"
+
+    def wait(self) -> None:
+        """Wait until the server ends; an interrupt in the meantime is raised."""
+        while self.thread.is_alive():
+            self.thread.join(timeout=0.5)
+
+
+@contextmanager
+def serving(root: Path, port: int = 0, token: str | None = None) -> Iterator[Running]:
+    """Serve an archive from a thread while the block runs. port: 0 takes any that is free."""
+    with (
+        tempfile.TemporaryDirectory(prefix="slideseek-uploads-") as uploads,
+        contextlib.closing(_bind(port)) as listening,
+    ):
+        token = token or secrets.token_urlsafe(32)
+        port = int(listening.getsockname()[1])
+        desk = Desk(Archive(root), load_registry(), session=secrets.token_hex(4))
+        services = Services(
+            desk=desk,
+            pictures=Pictures(desk.archive),
+            uploads=Uploads(Path(uploads)),
+            pixels=Lane("pixels", workers=4, waiting=256),
+            asking=Lane("asking", workers=2, waiting=128),
+            thinking=Lane("thinking", workers=1, waiting=16),
+        )
+        try:
+            desk.warm()
+            guarded = Guard(make_app(services), token, port, NAMES, MAX_UPLOAD_BYTES)
+            with _running(guarded, listening) as (server, thread):
+                yield Running(port, token, server, thread)
+        finally:
+            services.close()
+
+
+@contextmanager
+def _running(app: Guard, listening: socket.socket) -> Iterator[tuple[uvicorn.Server, threading.Thread]]:
+    config = uvicorn.Config(
+        app,
+        log_level="critical",
+        access_log=False,  # addresses name what people looked at
+        lifespan="off",
+        limit_concurrency=MAX_REQUESTS,
+        timeout_keep_alive=30,
+        server_header=False,
+        ws="none",
+        h11_max_incomplete_event_size=32 * 1024,
+    )
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, name="slideseek-serve", daemon=True)
+    thread.start()
+    try:
+        while not server.started:
+            if not thread.is_alive():
+                raise SlideseekError("the server could not start", "run it again; choose another --port if it persists")
+            time.sleep(0.01)
+        yield server, thread
+    finally:
+        server.should_exit = True
+        thread.join(timeout=10)
+
+
+def _bind(port: int) -> socket.socket:
+    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((ADDRESS, port))
+    except OSError as error:
+        listening.close()
+        cause = f"port {port} of {ADDRESS} cannot be used ({error.strerror})"
+        raise UsageError(cause, "stop what uses it, or pass another --port; 0 takes any that is free") from error
+    return listening

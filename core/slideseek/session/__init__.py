@@ -1,0 +1,1 @@
+"""Searching as a conversation: requests that can be asked again, their log, relevance feedback, and the prompt."""

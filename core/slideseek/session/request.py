@@ -1,0 +1,92 @@
+"""A search as it was asked: enough to ask exactly the same again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+from slideseek.queries import Query, Region
+from slideseek.search import Answer, Mode, Searcher
+from slideseek.session.feedback import more_like_these
+from slideseek.slides.area import Annotations
+
+QueryKind: TypeAlias = Literal["slide", "region", "patch", "case"]
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What is searched for and how.
+
+    kind: `slide` is the id of a slide in the archive or a slide file. text: the id, file or patient. region: `x,y,w,h`
+    as `Region.parse` reads it, or a GeoJSON file, of which `annotation` names one. site, patient, center, mpp: what is
+    known of a file. relevant and rejected: ids of slides marked by a person; with any, the search is for more like
+    these.
+    """
+
+    text: str
+    kind: QueryKind = "slide"
+    region: str = ""
+    annotation: str = ""
+    site: str = ""
+    patient: str = ""
+    center: str = ""
+    mpp: float | None = None
+    k: int = 5
+    mode: Mode = "horizontal"
+    where: tuple[str, ...] = ()
+    include_same_patient: bool = False
+    relevant: tuple[str, ...] = ()
+    rejected: tuple[str, ...] = ()
+
+    def query(self, searcher: Searcher) -> Query:
+        """Make the query: read and encode pixels if need be."""
+        known = self.site, self.patient, self.mpp, self.center
+        if self.kind == "region":
+            return searcher.ask.region(self.text, self._part(), *known)
+        if self.kind == "patch":
+            return searcher.ask.patch(Path(self.text), *known)
+        if self.kind == "case":
+            return searcher.ask.case(self.text)
+        return searcher.query(self.text, self.site, self.patient, self.mpp)
+
+    def _part(self) -> Region | Annotations:
+        """Return the part of the slide that is asked about."""
+        path = Path(self.region)
+        drawn = self.annotation or path.suffix.lower() in (".geojson", ".json")
+        return Annotations.read(path, self.annotation) if drawn else Region.parse(self.region)
+
+    def answer(self, searcher: Searcher, query: Query) -> Answer:
+        """Search with a query this request made."""
+        if not (self.relevant or self.rejected):
+            return searcher.search(query, self.k, self.mode, self.where, self.include_same_patient)
+        marks = self.relevant, self.rejected
+        return more_like_these(searcher, query, *marks, self.k, self.mode, self.where, self.include_same_patient)
+
+    def pack(self) -> dict[str, Any]:
+        """Return the request as plain data, without what was left at its default."""
+        plain = Request(self.text)
+        return {name: value for name, value in asdict(self).items() if name == "text" or value != getattr(plain, name)}
+
+    @classmethod
+    def unpack(cls, packed: Mapping[str, Any]) -> Request:
+        """Return the request that `pack` made plain; a field this version does not know is an error."""
+        names = {field.name for field in fields(cls)}
+        lists = ("where", "relevant", "rejected")
+        made = {name: tuple(value) if name in lists else value for name, value in packed.items() if name in names}
+        if unknown := sorted(set(packed) - names):
+            raise ValueError(f"request: unknown {', '.join(unknown)}")
+        return cls(**made)
+
+    def absolute(self) -> Request:
+        """Return the request with the full path of a file, so that it can be asked from another folder."""
+        text, region = Path(self.text), Path(self.region)
+        moved = replace(self, text=str(text.resolve())) if self.kind != "case" and text.is_file() else self
+        return replace(moved, region=str(region.resolve())) if self.region and region.is_file() else moved
+
+    def __str__(self) -> str:
+        """Say what was asked in a few words, for a line of history."""
+        what = {"slide": "", "region": f" region {self.region}", "patch": " (patch)", "case": " (case)"}[self.kind]
+        more = f" + {len(self.relevant)} relevant, {len(self.rejected)} not" if self.relevant or self.rejected else ""
+        return f"{self.text}{what}{more}"

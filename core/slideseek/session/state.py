@@ -1,0 +1,153 @@
+"""What a session remembers: the archive loaded once, the settings, the last answer, and the marks."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from slideseek.archive.archive import Archive
+from slideseek.building.index_store import open_engine
+from slideseek.errors import UsageError
+from slideseek.evidence import Explainer
+from slideseek.filters import NAMED_FIELDS
+from slideseek.plugins import Registry, load_registry, nearest
+from slideseek.queries import Query
+from slideseek.search import Answer, Mode, Searcher
+from slideseek.session.logbook import log_query
+from slideseek.session.request import Request
+from slideseek.types import SlideRecord
+
+SOURCE = "session"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The last search: what was asked, the query it made, the answer, and its number in the log (0: not logged)."""
+
+    request: Request
+    query: Query
+    answer: Answer
+    number: int
+
+
+@dataclass
+class Session:
+    """One person's session over one archive.
+
+    engine, k, mode, where, same_patient: the settings of the next search. marks: by slide id, whether it was marked
+    relevant. said: the lines that were understood, for `save`. tell: shows a note.
+    """
+
+    archive: Archive
+    engine: str
+    tell: Callable[[str], None]
+    k: int = 5
+    mode: Mode = "horizontal"
+    where: list[str] = field(default_factory=list)
+    same_patient: bool = False
+    asked: Asked | None = None
+    marks: dict[str, bool] = field(default_factory=dict)
+    said: list[str] = field(default_factory=list)
+    id: str = field(default_factory=lambda: f"{time.strftime('%Y%m%d')}-{secrets.token_hex(3)}")
+    _searchers: dict[str, Searcher] = field(default_factory=dict)
+    _registry: Registry = field(default_factory=load_registry)
+
+    @property
+    def searcher(self) -> Searcher:
+        """The searcher of the present engine, opened when it is first used."""
+        if self.engine not in self._searchers:
+            config = self.archive.config.engine(self.engine)
+            self._searchers[self.engine] = Searcher(self.archive, open_engine(self.archive, config, self._registry))
+        return self._searchers[self.engine]
+
+    @property
+    def explainer(self) -> Explainer:
+        """Explains hits of the present engine."""
+        return Explainer(self.searcher)
+
+    @cached_property
+    def engines(self) -> tuple[str, ...]:
+        """Names of the engines of the archive's configuration."""
+        return tuple(engine.name for engine in self.archive.config.engines)
+
+    @cached_property
+    def records(self) -> dict[str, SlideRecord]:
+        """The slides of the archive by id, as they were when the session first needed them."""
+        return {row.id: row.record for row in self.archive.catalog.slides}
+
+    @cached_property
+    def values(self) -> dict[str, tuple[str, ...]]:
+        """The values each field has in the archive, for completion; of slide ids there are too many to repeat."""
+        found: dict[str, set[str]] = {name: set() for name in NAMED_FIELDS if name != "id"}
+        for record in self.records.values():
+            for name in ("patient", "site", "label", "center"):
+                found[name].add(getattr(record, name))
+            for name, value in record.fields.items():
+                found.setdefault(name, set()).add(value)
+        return {name: tuple(sorted(values - {""})) for name, values in found.items()}
+
+    def reload(self) -> None:
+        """Forget what was loaded, so that the archive's present state is searched."""
+        self._searchers.clear()
+        for name in ("engines", "records", "values"):
+            self.__dict__.pop(name, None)
+
+    def use(self, engine: str) -> None:
+        """Search with another engine from now on; one that cannot be opened leaves the present one."""
+        self.archive.config.engine(engine)
+        before, self.engine = self.engine, engine
+        try:
+            self.searcher  # noqa: B018 - opened now, so that what is wrong with it is said now
+        except Exception:
+            self.engine = before
+            raise
+
+    def settle(self, request: Request) -> Request:
+        """Return a request under the session's present settings."""
+        where = tuple(self.where)
+        return replace(request, k=self.k, mode=self.mode, where=where, include_same_patient=self.same_patient)
+
+    def ask(self, request: Request) -> Asked:
+        """Search, remember and log; marks stay as long as the same thing is asked."""
+        searcher = self.searcher
+        before = self.asked
+        known = before is not None and _same_query(before.request, request) and before.answer.engine == self.engine
+        query = before.query if before is not None and known else request.query(searcher)
+        answer = request.answer(searcher, query)
+        number, note = log_query(searcher, request, query, answer, SOURCE, self.id)
+        if note:
+            answer = replace(answer, notes=(*answer.notes, note))
+        if before is None or not _same_query(before.request, request):
+            self.marks.clear()
+        self.asked = Asked(request, query, answer, number)
+        return self.asked
+
+    def last(self) -> Asked:
+        """Return the last search; before the first one, a `UsageError`."""
+        if self.asked is None:
+            raise UsageError("nothing was searched yet", "try: search SLIDE")
+        return self.asked
+
+    def record(self, text: str) -> SlideRecord:
+        """Return the slide a person means: a rank of the last hits, 0 for the query, or a slide's id."""
+        found = self.asked.answer.found if self.asked else ()
+        if text.isdecimal() and self.asked is not None and int(text) <= len(found):
+            return found[int(text) - 1].record if int(text) else self.asked.query.record
+        if text in self.records:  # also a slide whose id is a number, beyond the ranks
+            return self.records[text]
+        if text.isdecimal():
+            self.last()
+            raise UsageError(f"no hit {text}", f"the last search has {len(found)}")
+        near = nearest(text, self.records)
+        raise UsageError(
+            f"{text!r} is neither the rank of a hit nor a slide", f"did you mean {near!r}?" if near else "try: show 1"
+        )
+
+
+def _same_query(one: Request, other: Request) -> bool:
+    """Say whether two requests ask with the same thing, under whatever settings."""
+    names = ("text", "kind", "region", "annotation", "site", "patient", "center", "mpp")
+    return all(getattr(one, name) == getattr(other, name) for name in names)
