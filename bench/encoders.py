@@ -7,11 +7,16 @@ bits) is learnt from the training folds; the slides of the test fold are searche
 patient is never on both sides. Only slides whose class has a training slide at all are counted. `+-` is the standard
 error of the mean over seeds, by a bootstrap over patients; `vs` columns are paired differences to that encoder with
 their own standard error. A row is left out where the network has fewer gradients than the bits asked for.
+
+The networks of preset `paper` are large and train for 150 epochs: hours on two cores. `--keep DIR` keeps what was
+answered, so that the table can be made in parts and goes on where it was stopped; `--paper-epochs` shortens their
+training, and the rows then say so.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -50,10 +55,12 @@ RESAMPLES = 1000
 class Task:
     """A retrieval task: `labels` are given to `fit`, `targets` are what is searched for.
 
-    vertical: only slides of the query's site are candidates (and conditioned encoders apply).
+    features: the name of the feature set; tasks of one set share folds and trained networks. vertical: only slides of
+    the query's site are candidates (and conditioned encoders apply).
     """
 
     name: str
+    features: str
     bags: list[Bag]
     labels: list[str]
     targets: list[str]
@@ -84,17 +91,17 @@ def load_tasks(data: Path, names: Sequence[str]) -> list[Task]:
             rows = arrays["bag"] == number
             bags.append(_bag(f"{name}-{number}", arrays["x"][rows]))
             labels.append(str(arrays["y"][rows][0]))
-        tasks.append(Task(name, bags, labels, labels, [bag.slide_id for bag in bags]))
+        tasks.append(Task(name, name, bags, labels, labels, [bag.slide_id for bag in bags]))
     arrays = np.load(data / "bags" / "atlas_lite2.npz")
     sites, labels = [str(site) for site in arrays["site"]], [str(label) for label in arrays["label"]]
     bags = [_bag(str(name), arrays["x"][arrays["bag"] == i], sites[i]) for i, name in enumerate(arrays["slide_id"])]
     groups = [str(patient) for patient in arrays["patient"]]
-    tasks.append(Task("atlas-site", bags, labels, sites, groups))
-    tasks.append(Task("atlas-label", bags, labels, labels, groups, vertical=True))
+    tasks.append(Task("atlas-site", "atlas", bags, labels, sites, groups))
+    tasks.append(Task("atlas-label", "atlas", bags, labels, labels, groups, vertical=True))
     return [task for task in tasks if not names or task.name in names]
 
 
-def entries() -> list[Entry]:
+def entries(paper_epochs: int) -> list[Entry]:
     """Return the rows of the table; `make` takes the seed and the number of labels."""
     rows = [
         Entry("yottixel", lambda seed, labels: Yottixel()),
@@ -111,7 +118,9 @@ def entries() -> list[Entry]:
         "deep-bfv": DeepBinaryFisherVector,
         "deep-sbfv": DeepSparseBinaryFisherVector,
     }
-    for preset in ("paper", "best"):
+    shortened: dict[str, dict[str, Any]] = {"paper": {"epochs": paper_epochs} if paper_epochs else {}, "best": {}}
+    for preset, epochs in shortened.items():
+        title = f"{preset} ({paper_epochs} epochs)" if epochs else preset
         for name, kind in kinds.items():
             conditions: list[tuple[str, dict[str, Any]]] = [("", {"sites": 0})]
             if preset == "paper":
@@ -125,14 +134,14 @@ def entries() -> list[Entry]:
                         seed: int,
                         labels: int,
                         kind: Any = kind,
-                        options: dict[str, Any] = given | width,
+                        options: dict[str, Any] = given | width | epochs,
                         preset: str = preset,
                     ) -> Encoder:
                         encoder: Encoder = kind(preset=preset, seed=seed, labels=labels, device="cpu", **options)
                         return encoder
 
                     rows.append(
-                        Entry(f"{name} {preset}{condition}{size}", make, f"{name} {preset}{condition}", bool(condition))
+                        Entry(f"{name} {title}{condition}{size}", make, f"{name} {title}{condition}", bool(condition))
                     )
     return rows
 
@@ -142,7 +151,7 @@ def folds(task: Task, count: int, seed: int) -> NDArray[np.int64]:
     patients = sorted(set(task.groups))
     if count == 0:
         return np.array([patients.index(group) for group in task.groups])
-    first = dict(reversed(list(zip(task.groups, task.targets))))
+    first = dict(reversed(list(zip(task.groups, task.labels))))
     order = np.random.default_rng([seed, 7]).permutation(len(patients))
     dealt = sorted(order, key=lambda i: first[patients[i]])
     fold = {patients[i]: position % count for position, i in enumerate(dealt)}
@@ -159,7 +168,7 @@ def predict(task: Task, entry: Entry, seed: int, count: int, cache: Path) -> lis
         if not queries:
             continue
         encoder = entry.make(seed, len(set(task.labels)))
-        _fit(encoder, task, train, cache / f"{task.name}-{entry.run}-{seed}-{number}".replace(" ", "_"))
+        _fit(encoder, task, train, cache / f"{task.features}-{entry.run}-{seed}-{count}-{number}".replace(" ", "_"))
         index: Index = Hamming() if encoder.spec(task.bags[0].width).kind == "bits" else Cosine()
         index.add([encoder.encode(task.bags[i]) for i in train])
         for i in queries:
@@ -167,6 +176,17 @@ def predict(task: Task, entry: Entry, seed: int, count: int, cache: Path) -> lis
             near = index.search(code, NEAREST, _among(task, i, index.ids))
             place = {bag.slide_id: j for j, bag in enumerate(task.bags)}
             answers[i] = majority([task.targets[place[hit.slide_id]] for hit in near])
+    return answers
+
+
+def answered(task: Task, entry: Entry, seed: int, count: int, cache: Path) -> list[str]:
+    """Return `predict`, kept in `cache`."""
+    file = cache / f"{task.name}-{entry.name}-{seed}-{count}.json".replace(" ", "_")
+    if not file.exists():
+        unfinished = file.with_suffix(".unfinished")
+        unfinished.write_text(json.dumps(predict(task, entry, seed, count, cache)))
+        unfinished.replace(file)
+    answers: list[str] = json.loads(file.read_text())
     return answers
 
 
@@ -225,29 +245,41 @@ def main() -> None:
     parser.add_argument(
         "--tasks", nargs="*", default=[], help="ucsb, musk1, atlas-site, atlas-label; all when left out"
     )
+    parser.add_argument(
+        "--keep", type=Path, help="keep trained networks and answers in this folder, and use those there"
+    )
+    parser.add_argument("--paper-epochs", type=int, default=0, help="epochs of preset paper instead of its 150")
     parser.add_argument("--encoders", nargs="*", default=[], help="keep rows whose name starts with one of these")
     given = parser.parse_args()
-    for task in load_tasks(given.data, given.tasks):
-        patients, classes = len(set(task.groups)), len(set(task.targets))
-        print(f"\n{task.name}: {len(task.bags)} slides, {patients} patients, {classes} classes")
-        print(f"{'':38s} macro F1     seconds   vs yottixel     vs gmm-fv")
-        found: dict[str, Result] = {}
-        with tempfile.TemporaryDirectory() as folder:
-            for entry in entries():
-                wanted = not given.encoders or any(entry.name.startswith(name) for name in given.encoders)
-                if not wanted or (entry.vertical_only and not task.vertical) or not _fits(entry, task):
-                    continue
-                start = time.process_time()
-                answers = [predict(task, entry, seed, given.folds, Path(folder)) for seed in range(given.seeds)]
-                counted = [_counted_slides(task, given.folds, seed) for seed in range(given.seeds)]
-                result = found[entry.name] = score(task, answers, counted)
-                versus = [result.against(found[name]) for name in ("yottixel", "gmm-fv") if name in found]
-                seconds = time.process_time() - start
-                print(
-                    f"{entry.name:38s} {result.mean:5.1f} +-{float(result.resampled.std()):4.1f} {seconds:9.1f}   "
-                    + "   ".join(versus),
-                    flush=True,
-                )
+    with tempfile.TemporaryDirectory() as temporary:
+        cache = given.keep or Path(temporary)
+        cache.mkdir(parents=True, exist_ok=True)
+        rows = [
+            row
+            for row in entries(given.paper_epochs)
+            if not given.encoders or row.name.startswith(tuple(given.encoders))
+        ]
+        for task in load_tasks(given.data, given.tasks):
+            print_table(task, rows, given.seeds, given.folds, cache)
+
+
+def print_table(task: Task, rows: Sequence[Entry], seeds: int, count: int, cache: Path) -> None:
+    """Print the rows that apply to a task as they are done."""
+    patients, classes = len(set(task.groups)), len(set(task.targets))
+    print(f"\n{task.name}: {len(task.bags)} slides, {patients} patients, {classes} classes")
+    print(f"{'':46s} macro F1     seconds   vs yottixel     vs gmm-fv")
+    counted = [_counted_slides(task, count, seed) for seed in range(seeds)]
+    found: dict[str, Result] = {}
+    for entry in rows:
+        if (entry.vertical_only and not task.vertical) or not _fits(entry, task):
+            continue
+        start = time.process_time()
+        answers = [answered(task, entry, seed, count, cache) for seed in range(seeds)]
+        seconds = time.process_time() - start
+        result = found[entry.name] = score(task, answers, counted)
+        versus = "   ".join(result.against(found[name]) for name in ("yottixel", "gmm-fv") if name in found)
+        error = float(result.resampled.std())
+        print(f"{entry.name:46s} {result.mean:5.1f} +-{error:4.1f} {seconds:9.1f}   {versus}", flush=True)
 
 
 def _bag(name: str, features: NDArray[Any], site: str = "") -> Bag:

@@ -8,7 +8,6 @@ Either way the parts are checked against the distance the index gives, so that w
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -118,26 +117,22 @@ class Explainer:
 
     def _distance(self, query: Query, hit_id: str) -> float:
         """Return the distance the index gives for one slide, as a search shows it."""
-        places = self._places
-        if hit_id not in places:
-            near = nearest(hit_id, places)
+        index = self._searcher.index
+        # Not kept from one call to the next: the index follows the archive.
+        among: Mask = np.fromiter((held == hit_id for held in index.ids), np.bool_, count=len(index.ids))
+        if not among.any():
+            near = nearest(hit_id, index.ids)
             raise UsageError(
                 f"slide {hit_id!r} is not in the index of engine {self._searcher.engine.name!r}",
                 f"did you mean {near!r}?" if near else "'slideseek status' lists the slides",
             )
-        among: Mask = np.zeros(len(places), dtype=np.bool_)
-        among[places[hit_id]] = True
-        hits = self._searcher.index.search(query.code, 1, among)
+        hits = index.search(query.code, 1, among)
         if not hits:
             raise UsageError(
                 f"the codes of {query.record.id!r} and {hit_id!r} cannot be compared: they are of different sites",
                 "a conditioned encoder compares slides of one site only",
             )
         return hits[0].distance
-
-    @cached_property
-    def _places(self) -> dict[str, int]:
-        return {slide_id: place for place, slide_id in enumerate(self._searcher.index.ids)}
 
     def _stored(self, slide_id: str) -> tuple[SlideRow, Code]:
         """Return what the catalogue knows of a slide of the index, and its code."""

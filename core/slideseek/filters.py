@@ -1,7 +1,8 @@
-"""Filters over the manifest's fields: `site=lung`, `age>=60`, `label in a,b`, `Tumor Stage!=IV`."""
+"""Filters over the manifest's fields: `site=lung`, `age>=60`, `label in a,b`, `Tumor Stage != "IV, b"`."""
 
 from __future__ import annotations
 
+import math
 import operator
 import re
 from collections.abc import Callable, Collection, Iterator
@@ -13,7 +14,12 @@ from slideseek.plugins import nearest
 from slideseek.types import SlideRecord
 
 NAMED_FIELDS = ("id", "patient", "site", "label", "center")
-_SIGN = re.compile(r"!=|<=|>=|=|<|>|\sin\s")
+"""Text fields every slide has; `mpp`, a number, can be filtered too."""
+
+_EVERY = (*NAMED_FIELDS, "mpp")
+_SIGN = re.compile(r"!=|<=|>=|=|<|>|\snot\s+in\s|\sin\s")
+# Quotes count around a whole item only: those in "Barrett's, Crohn's" are apostrophes.
+_ITEM = re.compile(r"""\s*("[^"]*"(?=\s*(?:,|$))|'[^']*'(?=\s*(?:,|$))|[^,]+)""")
 _NUMERIC: dict[str, Callable[[float, float], bool]] = {
     "<": operator.lt,
     "<=": operator.le,
@@ -24,24 +30,26 @@ _NUMERIC: dict[str, Callable[[float, float], bool]] = {
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """One condition on one field of a slide's record. free: a column kept as it is, not one of `NAMED_FIELDS`."""
+    """One condition on one field of a slide's record.
+
+    free: a column kept as it is, not one every slide has. values: what it is compared with, one but for `in`.
+    """
 
     field: str
     free: bool
     sign: str
-    value: str
+    values: tuple[str, ...]
 
     def __call__(self, record: SlideRecord) -> bool:
         """Say whether a slide passes. A numeric comparison with something that is no number does not."""
-        got = record.fields.get(self.field, "") if self.free else str(getattr(record, self.field))
-        if self.sign == "=":
-            return got == self.value
-        if self.sign == "!=":
-            return got != self.value
-        if self.sign == "in":
-            return got in [part.strip() for part in self.value.split(",")]
+        stated = record.fields.get(self.field, "") if self.free else getattr(record, self.field)
+        got = "" if stated is None else str(stated)
+        if self.sign in ("=", "in"):
+            return got in self.values
+        if self.sign in ("!=", "not in"):
+            return got not in self.values
         try:
-            return _NUMERIC[self.sign](float(got), float(self.value))
+            return _NUMERIC[self.sign](float(got), float(self.values[0]))
         except ValueError:
             return False
 
@@ -54,35 +62,54 @@ def parse_filter(text: str, known: Collection[str]) -> Filter:
     """
     splits = list(_splits(text))
     if not splits:
-        raise UsageError(f"cannot read the filter {text!r}", "write FIELD=VALUE, !=, <, <=, >, >= or 'FIELD in A,B'")
+        raise UsageError(
+            f"cannot read the filter {text!r}", "write FIELD=VALUE, !=, <, <=, >, >=, 'FIELD in A,B' or 'not in'"
+        )
     # A name may hold a sign itself ("PD-L1 >= 1%", "margin in mm"): the first split that yields a known field counts.
     found = next((split for split in splits if split[0] in known or _named(split[0])), None)
     if found is None:
-        name, names = splits[0][0], [*NAMED_FIELDS, *known]
-        near = nearest(name, [*names, *(alias for role in NAMED_FIELDS for alias in ALIASES[role])])
+        name, names = splits[0][0], [*_EVERY, *known]
+        near = nearest(name, [*names, *(alias for role in _EVERY for alias in ALIASES[role])])
         raise UsageError(
             f"no field {name!r} in this archive", f"did you mean {near!r}?" if near else f"fields: {', '.join(names)}"
         )
     name, sign, value = found
-    if sign in _NUMERIC:
-        try:
-            float(value)
-        except ValueError:
-            raise UsageError(f"{text!r}: {value!r} is not a number", "compare with a number, or use = or !=") from None
+    values = _items(value) if sign in ("in", "not in") else (_unquoted(value),)
+    if sign in _NUMERIC and not _is_number(values[0]):
+        raise UsageError(f"{text!r}: {value!r} is not a number", "compare with a number, or use = or !=")
     free = name in known
-    return Filter(name if free else _named(name), free, sign, value)
+    return Filter(name if free else _named(name), free, sign, values)
+
+
+def _items(value: str) -> tuple[str, ...]:
+    """Cut a list at its commas; an item in quotes may hold some."""
+    items = (item.strip() for item in _ITEM.findall(value))
+    return tuple(_unquoted(item) for item in items if item) or ("",)
+
+
+def _unquoted(value: str) -> str:
+    """Drop the quotes around a whole value."""
+    quoted = len(value) > 1 and value[0] == value[-1] and value[0] in "'\""
+    return value[1:-1] if quoted else value
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return False
 
 
 def _splits(text: str) -> Iterator[tuple[str, str, str]]:
     """Yield (field, sign, value) for every place a sign may stand at, from left to right."""
     for match in _SIGN.finditer(text):
         if field := text[: match.start()].strip():
-            yield field, match.group().strip(), text[match.end() :].strip()
+            yield field, " ".join(match.group().split()), text[match.end() :].strip()
 
 
 def _named(name: str) -> str:
     """Return the named field a name stands for, "" when it stands for none."""
-    if name in NAMED_FIELDS:
+    if name in _EVERY:
         return name
     plain = name.lower().replace(" ", "_").replace("-", "_")
-    return next((role for role in NAMED_FIELDS if plain in ALIASES[role]), "")
+    return next((role for role in _EVERY if plain in ALIASES[role]), "")

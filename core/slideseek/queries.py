@@ -7,8 +7,6 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 
-import numpy as np
-
 from slideseek.archive.archive import Archive
 from slideseek.archive.models import load_model
 from slideseek.archive.payloads import unpack_code, unpack_patches
@@ -18,8 +16,9 @@ from slideseek.engine import Engine, make_engine
 from slideseek.errors import SlideseekError, UsageError
 from slideseek.fields import Fields
 from slideseek.interfaces import Slide
-from slideseek.material import Material, fresh_material, stored_material
-from slideseek.slides.area import Annotations, Area
+from slideseek.material import Material, fresh_material, patch_material, select_in, stored_material
+from slideseek.plugins import nearest
+from slideseek.slides.area import Annotations
 from slideseek.slides.area import Region as Region
 from slideseek.types import Bag, Code, Patches, SlideRecord
 
@@ -99,9 +98,8 @@ class QueryMaker:
             patches = self._select(slide)
             made = fresh_material(self.prepared(), slide, patches, site)
             notes = self._notes(slide, patches, slide.notes)
-        if not patient and not twins:
-            unknown = f"the patient of {path.name} is unknown, so that patient's slides are not left out: --patient"
-            notes = *notes, unknown
+        if not twins:
+            notes = *notes, *_unknown_patient(record)
         return self._asked(record, made, frozenset({content}), notes, path)
 
     def region(
@@ -120,17 +118,25 @@ class QueryMaker:
         from slideseek.slides.identity import fingerprint
         from slideseek.slides.reader import open_slide
 
-        row = self._slides.get(text)
-        path = self._archive.slide_path(row.record) if row else Path(text)
-        known = row.record if row else SlideRecord(str(path), str(path), patient=patient, site=site, center=center)
-        self._require_site(known)
-        with open_slide(path, row.id if row else "", row.record.mpp if row else mpp) as slide:
-            area = region.area(slide)
-            patches, notes = self._select_in(slide, area)
-            made = fresh_material(self.prepared(), slide, patches, known.site)
-            notes = *self._notes(slide, patches, slide.notes), *notes
-        content = frozenset({row.fingerprint if row else fingerprint(path)})
-        return self._asked(known, made, content, notes, path)
+        row, path = self._slides.get(text), Path(text)
+        if row is None and not path.exists():
+            raise self.unknown(text)
+        content = row.fingerprint if row else fingerprint(path)
+        twins = [] if row else self._slides.by_fingerprint(content)
+        told = [f"{path.name} is slide {twin.id!r} of the archive" for twin in twins[:1]]
+        if row is None and twins and mpp in (None, twins[0].record.mpp):
+            row = twins[0]
+        if row is not None:
+            record, path, mpp = row.record, self._archive.slide_path(row.record), row.record.mpp
+        else:
+            record = SlideRecord(str(path), str(path), patient=patient, site=site, center=center)
+            told.extend(_unknown_patient(record) if not twins else ())
+        self._require_site(record)
+        with open_slide(path, row.id if row else "", mpp) as slide:
+            patches, notes = select_in(self.prepared(), slide, region.area(slide))
+            made = fresh_material(self.prepared(), slide, patches, record.site)
+            notes = *told, *self._notes(slide, patches, slide.notes), *notes
+        return self._asked(record, made, frozenset({content}), notes, path)
 
     def patch(self, path: Path, site: str = "", patient: str = "", mpp: float | None = None, center: str = "") -> Query:
         """Ask with one patch image.
@@ -139,30 +145,11 @@ class QueryMaker:
         per pixel, the field of a patch is cut from its middle. Either way it is brought to the side the engine reads
         patches at, and an image too small for that is an error.
         """
-        from slideseek.slides.image_reader import open_image
-        from slideseek.slides.refusals import first_bytes
-
         record = SlideRecord(str(path), str(path), patient=patient, site=site, center=center)
         self._require_site(record)
-        first_bytes(path)
-        engine, like = self.prepared(), self._example_patch()
-        side = engine.read_side(like)
-        with open_image(path, path.stem, mpp or 1.0) as image:
-            width, height = image.dimensions
-            extent = like.size * float(like.mpp[0]) / mpp if mpp else float(min(width, height))
-            needed = round(max(extent, side if not mpp else 0))
-            if min(width, height) < needed:
-                field_um = like.size * float(like.mpp[0])
-                raise UsageError(
-                    f"{path.name} is {width} x {height} px, smaller than a patch of engine {engine.name!r}",
-                    f"cut a patch of at least {needed} x {needed} px that shows {field_um:g} x {field_um:g} µm",
-                )
-            left, top = int((width - extent) / 2), int((height - extent) / 2)
-            pixels = image.read((left, top), side, (mpp or 1.0) * extent / side)
-            notes = tuple(image.notes) if mpp else ()
-        xy = np.array([[left, top]], np.int32)
-        bag = Bag(str(path), engine.features(pixels[None]), xy, site)
-        return self._asked(record, Material(bag, Fields(xy, np.array([extent]))), frozenset(), notes, path)
+        like = self._example_patch()
+        made, notes = patch_material(self.prepared(), path, like, site, mpp)
+        return self._asked(record, made, frozenset(), (*notes, *_unknown_patient(record)), path)
 
     def case(self, patient: str) -> Query:
         """Ask with all slides of a patient at once: their patches make one bag."""
@@ -182,6 +169,14 @@ class QueryMaker:
         note = f"{len(rows)} slide(s) of patient {patient!r} asked together: {', '.join(row.id for row in rows)}"
         content = frozenset(row.fingerprint for row in rows)
         return self._asked(record, Material.joined(name, record.site, parts), content, (note,), None)
+
+    def unknown(self, text: str) -> UsageError:
+        """Return the error for what is neither a slide of the archive nor a file."""
+        near = nearest(text, self._slides.ids())
+        return UsageError(
+            f"{text!r} is neither a slide of this archive nor a file",
+            f"did you mean {near!r}?" if near else "'slideseek status' lists the slides",
+        )
 
     def prepared(self) -> Engine:
         """Return the engine with its components made and its model loaded, seen to be those of the stored codes."""
@@ -214,34 +209,6 @@ class QueryMaker:
         if not len(patches):
             raise SlideseekError(f"no tissue found in {slide.id!r}", "look at it with 'slideseek inspect'")
         return patches
-
-    def _select_in(self, slide: Slide, area: Area) -> tuple[Patches, tuple[str, ...]]:
-        """Select patches in an area of a slide, in the slide's coordinates; return them and what is worth saying."""
-        from slideseek.slides.region import RegionSlide
-
-        patches = self.prepared().select(RegionSlide.of(slide, area))
-        if not len(patches):
-            raise SlideseekError(
-                f"no tissue found in the region of {slide.id!r}, or no patch with enough of it",
-                "choose a larger region, or look at the slide with 'slideseek inspect'",
-            )
-        corner, room = np.array([area.x, area.y]), np.array([area.width, area.height])
-        side = (patches.size * patches.mpp / slide.mpp)[:, None]
-        # A field larger than the region is laid around its middle, but not beyond the slide while it fits there.
-        around = np.clip(corner + (room - side) / 2, 0, np.maximum(np.array(slide.dimensions) - side, 0))
-        xy = np.where(side > room, np.floor(around), patches.xy + corner)
-        kept = area.holds(xy + side / 2)
-        if not kept.any():
-            raise SlideseekError(
-                f"no patch of {float(side.min()):.0f} px has its centre in the region of {slide.id!r}",
-                "choose a larger or less narrow region",
-            )
-        notes: tuple[str, ...] = ()
-        if (side.min() > room).any():
-            field_um = float(side.min()) * slide.mpp
-            notes = (f"the region is smaller than a patch: {field_um:g} x {field_um:g} µm around it are asked with",)
-        chosen = replace(patches, xy=np.ascontiguousarray(xy[kept], dtype=np.int32), mpp=patches.mpp[kept])
-        return chosen, notes
 
     def _notes(self, slide: Slide, patches: Patches, notes: Sequence[str]) -> tuple[str, ...]:
         from slideseek.slides.patch_images import read_mpp
@@ -294,3 +261,11 @@ class QueryMaker:
             f"slide {slide_id!r} has no code of engine {self._engine.name!r}",
             "run 'slideseek build'; 'slideseek status' tells why it failed",
         )
+
+
+def _unknown_patient(record: SlideRecord) -> tuple[str, ...]:
+    """Say, when it is so, that a query's patient cannot be left out of its own hits."""
+    if record.patient:
+        return ()
+    name = Path(record.path).name
+    return (f"the patient of {name} is unknown, so that patient's slides are not left out: --patient",)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Literal, TypeAlias
 
@@ -13,12 +12,12 @@ import numpy as np
 
 from slideseek.archive.archive import Archive
 from slideseek.bench.measures import majority
-from slideseek.building.index_store import open_index
 from slideseek.building.ledger import Ledger
+from slideseek.building.live_index import LiveIndex
 from slideseek.engine import Engine
 from slideseek.errors import SlideseekError, UsageError
 from slideseek.filters import Filter, parse_filter
-from slideseek.plugins import nearest
+from slideseek.interfaces import Index
 from slideseek.queries import Query, QueryMaker
 from slideseek.types import Hit, Mask, SlideRecord
 
@@ -32,6 +31,23 @@ class Found:
     rank: int
     hit: Hit
     record: SlideRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Confidence:
+    """How far the hits agree with what they voted for.
+
+    agreeing: hits that carry the voted value. labelled: hits that carry any value. hits: all of them.
+    """
+
+    agreeing: int
+    labelled: int
+    hits: int
+
+    @property
+    def share(self) -> float:
+        """Share of all hits that agree, 0 to 1; a hit whose value is unknown does not agree."""
+        return self.agreeing / self.hits if self.hits else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +67,14 @@ class Answer:
     milliseconds: float
     notes: tuple[str, ...]
 
+    def confidence(self, name: str) -> Confidence:
+        """Return how far the hits agree with their vote for `name`, site or label."""
+        labelled = sum(bool(getattr(found.record, name)) for found in self.found)
+        return Confidence(self.votes[name][1] if name in self.votes else 0, labelled, len(self.found))
+
 
 class Searcher:
-    """Search one archive with one engine; the index and the records are loaded once."""
+    """Search one archive with one engine; the index is opened once and follows the archive from then on."""
 
     def __init__(self, archive: Archive, engine: Engine) -> None:
         self.archive = archive
@@ -61,34 +82,29 @@ class Searcher:
         self._notes: list[str] = []
         self.ledger = Ledger(archive, self._notes.append)
         self.ask = QueryMaker(archive, engine, self.ledger)
-        opened = open_index(archive, engine, self.ledger)
-        self.index = opened.index
-        self._notes.extend(opened.notes)
-        rows = list(archive.catalog.slides)
-        self._records = {row.id: row.record for row in rows}
-        self._fingerprints = {row.id: row.fingerprint for row in rows}
+        self._slides = archive.catalog.slides
+        self._live = LiveIndex(archive, engine, self.ledger)
         if not len(self.index.ids):
             raise SlideseekError(f"engine {engine.name!r} has no indexed slide", "run 'slideseek build'")
-        if behind := len(self._records) - len(self.index.ids):
-            self._notes.append(f"{behind} slide(s) of the archive are not in the index: see 'slideseek status'")
 
-    @cached_property
+    @property
+    def index(self) -> Index:
+        """The index as it is open now; a search first brings it up to date with the catalogue."""
+        return self._live.index
+
+    @property
     def fields(self) -> tuple[str, ...]:
         """Free fields of the archive's slides, sorted."""
-        return tuple(sorted({name for record in self._records.values() for name in record.fields}))
+        return tuple(self._slides.free_fields())
 
-    def query(self, text: str, site: str = "", patient: str = "", mpp: float | None = None) -> Query:
+    def query(self, text: str, site: str = "", patient: str = "", mpp: float | None = None, center: str = "") -> Query:
         """Make a query of a slide in the archive (its id) or of a slide file, which is not added."""
-        if text in self._records:
+        if self._slides.get(text) is not None:
             return self.ask.stored(text)
         path = Path(text)
         if path.exists():
-            return self.ask.file(path, site, patient, mpp)
-        near = nearest(text, self._records)
-        raise UsageError(
-            f"{text!r} is neither a slide of this archive nor a file",
-            f"did you mean {near!r}?" if near else "'slideseek status' lists the slides",
-        )
+            return self.ask.file(path, site, patient, mpp, center)
+        raise self.ask.unknown(text)
 
     def search(
         self,
@@ -97,12 +113,13 @@ class Searcher:
         mode: Mode = "horizontal",
         where: Sequence[str] = (),
         include_same_patient: bool = False,
+        exclude_center: bool = False,
     ) -> Answer:
         """Return the k slides nearest to a query.
 
         mode: `vertical` looks among slides of the query's site only. where: filters, all of which must hold.
         The query's slide, under whatever id, and its patient's other slides are left out unless
-        `include_same_patient`.
+        `include_same_patient`; with `exclude_center` all slides of its centre are.
         """
         if k < 1:
             raise UsageError(f"k must be at least 1, not {k}")
@@ -111,28 +128,53 @@ class Searcher:
                 f"a vertical search needs the site of {query.record.id!r}, which is unknown",
                 "pass --site, add a site column to the manifest, or search with --horizontal",
             )
-        filters = [parse_filter(text, self.fields) for text in where]
+        known = self.fields if where else ()
+        filters = [parse_filter(text, known) for text in where]
         started = time.perf_counter()
+        self._live.refresh()
         among = self._mask(query, mode, filters, include_same_patient)
+        notes = [*self._notes, *self._live.notes]
+        if behind := self._live.slides - len(self.index.ids):
+            notes.append(f"{behind} slide(s) of the archive are not in the index: see 'slideseek status'")
+        if exclude_center:
+            among &= self._of_other_centers(query)
+            if unknown := int(np.count_nonzero(among & self._live.columns.among("center", [""]))):
+                notes.append(f"the centre of {unknown} slide(s) is unknown: they are not left out")
         hits = self.index.search(query.code, k, among)
         milliseconds = 1000 * (time.perf_counter() - started)
-        found = [Found(rank, hit, self._records[hit.slide_id]) for rank, hit in enumerate(hits, start=1)]
+        rows = [(hit, row.record) for hit in hits if (row := self._slides.get(hit.slide_id)) is not None]
+        found = [Found(rank, hit, record) for rank, (hit, record) in enumerate(rows, start=1)]
         votes: dict[str, tuple[str, int]] = {}
         for name in ("site", "label"):
             labels = [getattr(f.record, name) for f in found]
             if winner := majority(labels):
                 votes[name] = winner, labels.count(winner)
-        notes = (*self._notes, *query.notes)
-        return Answer(query.record, self.engine.name, mode, found, votes, int(among.sum()), milliseconds, notes)
+        notes.extend(query.notes)
+        return Answer(query.record, self.engine.name, mode, found, votes, int(among.sum()), milliseconds, tuple(notes))
 
     def _mask(self, query: Query, mode: Mode, filters: Sequence[Filter], include_same_patient: bool) -> Mask:
-        same_content = {i for i, name in self._fingerprints.items() if name in query.fingerprints}
-        patients = {query.record.patient, *(self._records[i].patient for i in same_content)} - {""}
+        columns = self._live.columns
+        among: Mask = np.ones(len(self.index.ids), dtype=np.bool_)
+        if mode == "vertical":
+            among &= columns.among("site", [query.record.site])
+        if not include_same_patient:
+            own = self._same_content(query)
+            patients = {query.record.patient, *(record.patient for record in own)} - {""}
+            among &= ~columns.among("patient", patients) & ~columns.among("id", {record.id for record in own})
+        for condition in filters:
+            among &= columns.passing(condition.field, condition.free, condition)
+        return among
 
-        def passes(record: SlideRecord) -> bool:
-            if mode == "vertical" and record.site != query.record.site:
-                return False
-            same = record.id in same_content or record.patient in patients
-            return (include_same_patient or not same) and all(condition(record) for condition in filters)
+    def _of_other_centers(self, query: Query) -> Mask:
+        """Say which slides of the index are not of the query's centre: bool (n,)."""
+        centers = {query.record.center, *(record.center for record in self._same_content(query))} - {""}
+        if not centers:
+            raise UsageError(
+                f"the centre of {query.record.id!r} is unknown, so its slides cannot be left out",
+                "pass --center with a query file, or add the slide again with a manifest that has a center column",
+            )
+        return ~self._live.columns.among("center", centers)
 
-        return np.fromiter((passes(self._records[i]) for i in self.index.ids), dtype=bool, count=len(self.index.ids))
+    def _same_content(self, query: Query) -> list[SlideRecord]:
+        """Return the slides of the archive that are the query's, under whatever id."""
+        return [row.record for name in query.fingerprints for row in self._slides.by_fingerprint(name)]

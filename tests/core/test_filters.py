@@ -6,7 +6,7 @@ from slideseek.errors import UsageError
 from slideseek.filters import parse_filter
 from slideseek.types import SlideRecord
 
-RECORD = SlideRecord("a", "a.svs", "p", "lung", "LUAD", "A2", fields={"age": "61", "stain": "H&E = old"})
+RECORD = SlideRecord("a", "a.svs", "p", "lung", "LUAD", "A2", mpp=0.25, fields={"age": "61", "stain": "H&E = old"})
 
 
 @pytest.mark.parametrize(
@@ -25,6 +25,19 @@ RECORD = SlideRecord("a", "a.svs", "p", "lung", "LUAD", "A2", fields={"age": "61
         ("stain=H&E = old", True),
         ("center<5", False),
         ("id=a", True),
+        ("label not in LUAD,LUSC", False),
+        ("label  not  in COAD", True),
+        ("site='lung'", True),
+        ('site="lung"', True),
+        ('site != "lung"', False),
+        ('label in "LUAD", COAD', True),
+        ("stain in 'a, b', H&E = old", True),
+        ("stain in 'a, H&E = old'", False),
+        ("site=", False),
+        ("label in ,", False),
+        ("mpp=0.25", True),
+        ("mpp<0.3", True),
+        ("mpp>0.3", False),
     ],
 )
 def test_conditions(text, passes):
@@ -82,8 +95,23 @@ def test_field_names_with_spaces_and_signs(text, passes):
         ("diagnossis=LUAD", "did you mean 'diagnosis'?"),
         ("zzz=1", "fields: id, patient"),
         ("age>=old", "'old' is not a number"),
+        ("age>=nan", "'nan' is not a number"),
+        ("age<inf", "'inf' is not a number"),
+        ("mp<1", "did you mean 'mpp'?"),
     ],
 )
 def test_wrong_conditions(text, message):
     with pytest.raises(UsageError, match=message.replace("?", r"\?")):
         parse_filter(text, ["age"])
+
+
+def test_apostrophes_are_not_quotes():
+    record = SlideRecord("a", "a.svs", fields={"disease": "Crohn's"})
+    assert parse_filter("disease in Barrett's, Crohn's", ["disease"])(record)
+    assert parse_filter("disease=Crohn's", ["disease"])(record)
+
+
+def test_an_unknown_resolution_is_empty_and_no_number():
+    record = SlideRecord("a", "a.svs")
+    assert parse_filter("mpp=", [])(record)
+    assert not parse_filter("mpp>0", [])(record) and not parse_filter("mpp<9", [])(record)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from slideseek.archive.archive import Archive, absolute
 from slideseek.archive.files import sha256_file
+from slideseek.archive.known_files import KnownFiles
 from slideseek.archive.manifest import Manifest, ManifestRow, Problem
 from slideseek.archive.matching import match_rows, stem_ids
 from slideseek.archive.slide_table import SlideRow
@@ -75,7 +76,7 @@ class _Adder:
         self.stated = stated
         self.on_slide = on_slide
         self.summary = AddSummary()
-        self.known = {archive.slide_path(row.record).resolve(): row for row in self.slides}
+        self.known = KnownFiles(archive)
 
     def run(self, files: Sequence[Path], manifest: tuple[Path, Manifest] | None) -> AddSummary:
         if manifest is None:
@@ -122,8 +123,8 @@ class _Adder:
 
     def _take_over(self, slide_id: str, content: SlideRow) -> bool:
         """Rename the slide a manifest now gives a name to; say whether the name can be used."""
-        here = self.known.get(self.archive.slide_path(content.record).resolve())
-        if here is None or here.id == slide_id or self.slides.get(here.id) is None:
+        here = self.known.find(self.archive.slide_path(content.record), content.fingerprint)
+        if here is None or here.id == slide_id:
             return True
         if self.slides.get(slide_id) is not None:
             cause = f"its file {here.record.path} is slide {here.id!r} of the archive already"
@@ -143,8 +144,7 @@ class _Adder:
             self.on_slide(file.name)
             if content is None:
                 continue
-            path = self.archive.slide_path(content.record)
-            row = self.known.get(path.resolve())
+            row = self.known.find(self.archive.slide_path(content.record), content.fingerprint)
             twins = self.slides.by_fingerprint(content.fingerprint)
             if row is None and twins:
                 if self.archive.slide_path(twins[0].record).exists():
@@ -175,7 +175,7 @@ class _Adder:
             return None
         try:
             stat = full.stat()
-            before = self.known.get(full.resolve())
+            before = self.known.find(full)
             touched = before is None or (before.bytes, before.mtime_ns) != (stat.st_size, stat.st_mtime_ns)
             name = fingerprint(full) if before is None or touched else before.fingerprint
             return SlideRow(record, name, stat.st_size, stat.st_mtime_ns)
@@ -210,7 +210,7 @@ class _Adder:
                 catalog.forget_stages(slide.id, ("select", "featurize", "encode"))
             elif before and before.record.site != slide.record.site:
                 catalog.forget_stages(slide.id, ("encode",))
-        self.known[self.archive.slide_path(slide.record).resolve()] = slide
+        self.known.add(slide)
         if before is None:
             self.summary.added.append(slide.id)
             for twin in self.slides.by_fingerprint(slide.fingerprint):

@@ -132,6 +132,9 @@ class Catalog:
     @contextmanager
     def snapshot(self) -> Iterator[None]:
         """Read the catalogue as it is now throughout the block, whatever others commit meanwhile."""
+        if self._db.in_transaction:
+            yield
+            return
         self._db.execute("BEGIN")
         try:
             yield

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import sqlite3
 
+RECORDS = "slides"
+"""Under this name the changes of the table `slides` are counted; settings are digests, so none has it."""
+
 
 class CodeChanges:
     """Read and shorten the list of changes. Changes are listed only for codes that some saved index is made of."""
@@ -15,6 +18,10 @@ class CodeChanges:
         """Return a number that grows whenever a code made under `settings` changes."""
         row = self._db.execute("SELECT value FROM generations WHERE settings = ?", (settings,)).fetchone()
         return int(row[0]) if row else 0
+
+    def of_records(self) -> int:
+        """Return a number that grows whenever a slide is added, removed, or what is known of it changes."""
+        return self.generation(RECORDS)
 
     def since(self, settings: str, generation: int) -> list[str]:
         """Return the ids of slides whose codes were made, changed or removed after a generation, sorted."""

@@ -7,7 +7,7 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import quote
@@ -90,7 +90,8 @@ def clear_temporary(root: Path, folders: Sequence[str]) -> int:
 
     Only names that we give are touched: the rest of the folder is the user's.
     """
-    places = [root.iterdir(), *((root / name).rglob(".*") for name in folders)]
+    places: list[Iterable[Path]] = [root.iterdir()]
+    places += [_dotted(place) for name in folders for place in os.walk(root / name)]
     left = [path for place in places for path in place if _TEMPORARY.fullmatch(path.name)]
     for path in left:
         if path.is_dir():
@@ -98,6 +99,12 @@ def clear_temporary(root: Path, folders: Sequence[str]) -> int:
         else:
             path.unlink(missing_ok=True)
     return len(left)
+
+
+def _dotted(place: tuple[str, list[str], list[str]]) -> Iterator[Path]:
+    """Yield what begins with a dot in one folder of a walk; 100,000 other names must not become paths first."""
+    folder, folders, files = place
+    return (Path(folder) / name for name in (*folders, *files) if name.startswith("."))
 
 
 def _temporary(path: Path) -> Path:

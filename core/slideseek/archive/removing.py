@@ -12,10 +12,9 @@ from slideseek.plugins import nearest
 def remove_slides(archive: Archive, slide_ids: Sequence[str]) -> None:
     """Remove slides in one commit; an unknown id is an error and nothing is removed. Slide files stay untouched."""
     catalog = archive.catalog
-    known = catalog.slides.ids()
     for slide_id in slide_ids:
-        if slide_id not in set(known):
-            near = nearest(slide_id, known)
+        if catalog.slides.get(slide_id) is None:
+            near = nearest(slide_id, catalog.slides.ids())
             hint = f"did you mean {near!r}?" if near else "'slideseek status' lists the slides"
             raise UsageError(f"no slide {slide_id!r} in this archive", hint)
     with catalog.transaction():

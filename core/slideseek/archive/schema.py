@@ -97,10 +97,11 @@ CREATE TABLE runs (
 ) STRICT;
 """
 
-# What an index is derived from is watched by triggers, so that no code path can change it unseen. Every change of a
-# code gets the next generation of its settings; once an index is saved, the slides changed since are listed, each with
-# its last change. A result that is dropped takes its stage records along, so what is recorded as done is there;
-# imported places may be recorded without being kept, so selections are not watched.
+# What an index and its masks are derived from is watched by triggers, so that no code path can change it unseen.
+# Changes of slides are counted. Every change of a code gets the next generation of its settings; once an index is
+# saved, the slides changed since are listed, each with its last change. A result that is dropped takes its stage
+# records along, so what is recorded as done is there; imported places may be recorded without being kept, so
+# selections are not watched.
 _WATCH = """
 CREATE INDEX IF NOT EXISTS stages_done ON stages (stage, settings, status, slide_id);
 CREATE TABLE IF NOT EXISTS code_changes (
@@ -127,6 +128,15 @@ CREATE TRIGGER IF NOT EXISTS code_deleted AFTER DELETE ON stages WHEN old.stage 
     INSERT INTO code_changes SELECT settings, old.slide_id, value FROM generations
         WHERE settings = old.settings AND EXISTS (SELECT 1 FROM indexes WHERE codes = old.settings)
         ON CONFLICT DO UPDATE SET generation = excluded.generation;
+END;
+CREATE TRIGGER IF NOT EXISTS slide_inserted AFTER INSERT ON slides BEGIN
+    INSERT INTO generations VALUES ('slides', 1) ON CONFLICT DO UPDATE SET value = value + 1;
+END;
+CREATE TRIGGER IF NOT EXISTS slide_updated AFTER UPDATE ON slides BEGIN
+    INSERT INTO generations VALUES ('slides', 1) ON CONFLICT DO UPDATE SET value = value + 1;
+END;
+CREATE TRIGGER IF NOT EXISTS slide_deleted AFTER DELETE ON slides BEGIN
+    INSERT INTO generations VALUES ('slides', 1) ON CONFLICT DO UPDATE SET value = value + 1;
 END;
 CREATE TRIGGER IF NOT EXISTS result_dropped AFTER DELETE ON payloads WHEN old.kind <> 'patches' BEGIN
     DELETE FROM stages WHERE key = old.key AND status <> 'failed';

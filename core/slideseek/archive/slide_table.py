@@ -7,9 +7,11 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any
 
 from slideseek.types import SlideRecord
 
+COLUMNS = ("path", "fingerprint", "patient", "site", "label", "center", "mpp", "contours", "fields")
 SCAN_ABOVE = 0.1
 """Share of the slides above which reading them all is quicker than looking each up."""
 
@@ -72,6 +74,19 @@ class SlideTable:
     def places(self) -> list[tuple[str, str]]:
         """Return (id, path) of all slides."""
         return [(row[0], row[1]) for row in self._db.execute("SELECT id, path FROM slides")]
+
+    def field(self, name: str) -> dict[str, Any]:
+        """Return one column of the table by slide id; `fields` as JSON text."""
+        if name not in COLUMNS:
+            raise ValueError(f"name: one of {', '.join(COLUMNS)}, not {name!r}")
+        cursor = self._db.cursor()
+        cursor.row_factory = None  # plain tuples are quicker
+        return dict(cursor.execute(f"SELECT id, {name} FROM slides").fetchall())
+
+    def free_fields(self) -> list[str]:
+        """Return the names of the free fields of all slides, sorted."""
+        texts = self._db.execute("SELECT DISTINCT fields FROM slides")
+        return sorted({name for row in texts for name in json.loads(row[0])})
 
     def by_patient(self, patient: str) -> list[SlideRow]:
         """Return the slides of a patient, sorted by id."""

@@ -6,7 +6,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias
 
 from slideseek.bench.datasets import ADAPTERS
 from slideseek.bench.guard_options import Guards
@@ -36,16 +36,17 @@ class EngineEntry:
 class Classifier:
     """The table `[classifier]`: two fully connected layers on the frozen code.
 
-    hidden: width of the first. epochs, learning_rate, weight_decay: of Adam.
+    hidden: width of the first. epochs, batch_size, learning_rate, weight_decay: of Adam.
     """
 
     hidden: int = 128
     epochs: int = 200
+    batch_size: int = 32
     learning_rate: float = 1e-3
     weight_decay: float = 1e-4
 
     def __post_init__(self) -> None:
-        for name in ("hidden", "epochs", "learning_rate"):
+        for name in ("hidden", "epochs", "batch_size", "learning_rate"):
             if getattr(self, name) <= 0:
                 raise ValueError(f"{name}: above 0, not {getattr(self, name)}")
         if self.weight_decay < 0:
@@ -54,14 +55,13 @@ class Classifier:
 
 @dataclass(frozen=True, slots=True)
 class _Top:
-    """The keys of a configuration outside of its tables."""
+    """The keys of a configuration outside of its tables. top: high-variance dimensions a training cell keeps."""
 
     name: str = "benchmark"
     title: str = ""
     task: Task = "retrieval"
     seeds: tuple[int, ...] = (0,)
     top: int = 5000
-    """Dimensions of highest variance a training cell keeps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,6 +201,3 @@ def _unique(what: str, names: list[str]) -> None:
     for name in names:
         if names.count(name) > 1:
             raise UsageError(f"two {what}s are named {name!r}", "give each its own name")
-
-
-TASKS: tuple[Task, ...] = get_args(Task)

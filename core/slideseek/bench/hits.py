@@ -91,12 +91,15 @@ def read_hits(path: Path) -> list[QueryHits]:
     return reading.finish()
 
 
-def read_rows(path: Path, required: Sequence[str]) -> Iterator[tuple[int, dict[str, str]]]:
-    """Yield (line number, row) of a CSV with a heading, names and cells stripped; wanted columns must be there."""
+def read_rows(path: Path, required: Sequence[str], lower_case: bool = True) -> Iterator[tuple[int, dict[str, str]]]:
+    """Yield (line number, row) of a CSV with a heading, cells stripped; wanted columns must be there.
+
+    lower_case: make the names of columns so; else they are kept as written.
+    """
     try:
         with path.open(newline="", encoding="utf-8-sig") as stream:
             reader = csv.reader(stream)
-            names = [name.strip().lower() for name in next(reader, [])]
+            names = [name.strip().lower() if lower_case else name.strip() for name in next(reader, [])]
             missing = [name for name in required if name not in names]
             if missing:
                 raise SlideseekError(

@@ -10,6 +10,7 @@ DIR/cells/KEY/training.csv, values.npz   (kind `training`)
 from __future__ import annotations
 
 import json
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -118,6 +119,14 @@ class Cell:
             return {name: arrays[name].astype(np.float64) for name in arrays.files}
 
 
+@dataclass(frozen=True, slots=True)
+class Results:
+    """What a results folder holds."""
+
+    title: str
+    cells: tuple[Cell, ...]
+
+
 def read_cells(folder: Path) -> list[Cell]:
     """Read every finished cell of a results folder, sorted by key; cells half written are not seen."""
     inside = folder / "cells"
@@ -126,6 +135,39 @@ def read_cells(folder: Path) -> list[Cell]:
         cause = "has no finished cells" if inside.is_dir() else "is not a folder of benchmark results"
         raise SlideseekError(f"{folder} {cause}", "name a folder that 'slideseek bench run' wrote")
     return [read_cell(path.parent) for path in paths]
+
+
+def read_results(folder: Path) -> Results:
+    """Read a results folder: its title and its cells, in the order of the configuration as run.
+
+    The order is that of protocols and engines in `bench.toml`, then of swept values, so a run that was interrupted reads like one that was
+    not; cells of engines that are not in it come after, by key.
+    """
+    cells = read_cells(folder)
+    path = folder / "bench.toml"
+    try:
+        config = tomllib.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    except tomllib.TOMLDecodeError as error:
+        raise SlideseekError(f"{path} is not TOML: {error}", "bring it back from the run, or remove it") from error
+    engines, protocols = (_names(config.get(name)) for name in ("engine", "protocol"))
+
+    def order(cell: Cell) -> tuple[int, int, list[str], list[tuple[float, str]]]:
+        place = (protocols.get(cell.protocol.name, len(protocols)), engines.get(cell.engine, len(engines)))
+        return (*place, list(cell.sweep), [_rank(value) for value in cell.sweep.values()])
+
+    title = str(config.get("title") or config.get("name") or folder.resolve().name)
+    return Results(title, tuple(sorted(cells, key=order)))
+
+
+def _rank(value: Any) -> tuple[float, str]:
+    """Sort swept numbers by size and all else as text."""
+    return (float(value), "") if isinstance(value, (int, float)) else (0.0, str(value))
+
+
+def _names(tables: Any) -> dict[str, int]:
+    """Return the places of named tables in a configuration."""
+    listed = tables if isinstance(tables, list) else []
+    return {str(table["name"]): i for i, table in enumerate(listed) if isinstance(table, dict) and "name" in table}
 
 
 def read_cell(folder: Path) -> Cell:

@@ -58,7 +58,7 @@ def index_is_fresh(archive: Archive, engine: Engine, ledger: Ledger) -> bool:
 def save_index(
     archive: Archive, engine: Engine, ledger: Ledger, note: Callable[[str], None], thorough: bool = False
 ) -> int:
-    """See that an engine's saved index can be used, and save it anew if it is far behind; return how many slides it has.
+    """See that an engine's saved index can be used, and save it anew if it is far behind; return its slides.
 
     An index whose files are not what was written is made anew; `thorough` reads them all to see that. Damaged codes are
     left out and dropped, so that the next build makes them again.
@@ -71,7 +71,7 @@ def save_index(
         changed = len(catalog.changes.since(codes, row.generation))
         soon = changed > CHANGED_SHARE * row.slides
         if broken := broken_seal(archive.root / row.folder, row.files, thorough or soon):
-            note(f"the saved index of engine {engine.name!r} is damaged ({broken}); it is made anew")
+            note(f"the saved index of engine {engine.name!r} is damaged; it is made anew ({broken})")
             usable = False
         elif not soon:
             return row.slides if not changed else catalog.work.count("encode", codes)
@@ -117,7 +117,9 @@ def open_index(archive: Archive, engine: Engine, ledger: Ledger) -> OpenIndex:
                 reason = f"the saved index of engine {engine.name!r} cannot be used ({one_line(error)})"
         if reason:
             index, damaged = _from_codes(archive, engine, codes)
-            notes.append(f"{reason}; the catalogue's codes were searched instead: run 'slideseek build' to save it anew")
+            notes.append(
+                f"{reason}; the catalogue's codes were searched instead: run 'slideseek build' to save it anew"
+            )
     if damaged:
         notes.append(f"{len(damaged)} code(s) are damaged and were left out: run 'slideseek build --verify'")
     return OpenIndex(index, tuple(notes))

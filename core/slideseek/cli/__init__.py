@@ -23,6 +23,9 @@ COMMANDS = {
     "import": "Import features that another tool computed.",
     "build": "Do what is missing: select, featurize, fit, encode, index.",
     "search": "Find the slides most similar to a slide.",
+    "session": "Search an archive in a conversation: filter, mark, explain, export.",
+    "explain": "Show which patches made two slides match.",
+    "report": "Write queries and their hits as one HTML page.",
     "history": "List what was asked of an archive.",
     "replay": "Ask a query of the history again: are the hits the same?",
     "export": "Write features, patches, codes or the table of slides for other tools.",
@@ -33,6 +36,7 @@ COMMANDS = {
     "plugins": "List, show and check the installed components.",
     "doctor": "Check versions, device, plugins, weights and an archive.",
     "bench": "Compare engines: run a grid, score ranked lists, write the report.",
+    "serve": "Browse and search an archive in the browser, on this machine only.",
     "demo": "Generate slides, build an archive of them and search it.",
 }
 # Commands whose module cannot have their name.

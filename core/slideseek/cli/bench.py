@@ -9,7 +9,7 @@ import importlib
 
 import click
 
-SUBCOMMANDS = ("score",)
+SUBCOMMANDS = ("run", "score", "report", "leaderboard", "check")
 
 
 @click.group()

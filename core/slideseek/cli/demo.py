@@ -28,8 +28,9 @@ def command(folder: Path, patients: int, as_json: bool) -> None:
     """
     import statistics
 
+    from slideseek.answers import answer_data
+    from slideseek.cli.hit_tables import print_answer
     from slideseek.cli.progress import make_reporter
-    from slideseek.cli.search import answer_data, print_answer
     from slideseek.demo import run_demo
 
     say(f"writing the demonstration to {folder}")

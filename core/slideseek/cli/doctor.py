@@ -40,7 +40,9 @@ def command(archive: Path | None, verify: bool, as_json: bool) -> int:
         if finding.area != area:
             area = finding.area
             click.echo(click.style(area, bold=True))
-        click.echo(f"  {click.style(f'{finding.state:<4}', fg=_COLOURS[finding.state])}  {finding.name}: {finding.detail}")
+        click.echo(
+            f"  {click.style(f'{finding.state:<4}', fg=_COLOURS[finding.state])}  {finding.name}: {finding.detail}"
+        )
         if finding.fix:
             click.echo(f"        fix: {finding.fix}")
     if as_json:

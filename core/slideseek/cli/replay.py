@@ -21,7 +21,8 @@ def command(number: int, folder: Path | None, as_json: bool) -> int:
 
     If not, it says what has changed since, and the exit code is 3. A replay is not logged.
     """
-    from slideseek.cli.search import answer_data, print_answer
+    from slideseek.answers import answer_data
+    from slideseek.cli.hit_tables import print_answer
     from slideseek.session.logbook import open_log, replay
 
     with open_archive(folder) as archive:
@@ -29,9 +30,7 @@ def command(number: int, folder: Path | None, as_json: bool) -> int:
     if as_json:
         then = [{"slide_id": slide_id, "distance": distance} for slide_id, distance in done.entry.answer["hits"]]
         asked = {"number": number, "asked": done.entry.asked, "who": done.entry.who, "request": done.entry.request}
-        print_json(
-            {**asked, "same": done.same, "changes": done.changes, "then": then, "now": answer_data(done.answer)}
-        )
+        print_json({**asked, "same": done.same, "changes": done.changes, "then": then, "now": answer_data(done.answer)})
         return 0 if done.same else EXIT_DIFFERENT
     print_answer(done.answer)
     for note in done.answer.notes:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import shutil
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from slideseek.archive.archive import CATALOG_NAME, FOLDERS, Archive
-from slideseek.archive.files import sha256_files
+from slideseek.archive.files import sha256_file
+from slideseek.archive.seals import broken_seal
 from slideseek.building.index_store import index_is_fresh, open_engine
 from slideseek.building.ledger import Ledger
 from slideseek.config import EngineConfig
@@ -30,7 +31,7 @@ _AREA = "archive"
 
 
 def look_at_archive(root: Path, registry: Registry, everything: bool = False) -> Iterator[Finding]:
-    """Yield findings about an archive. everything: read all feature files instead of some."""
+    """Yield findings about an archive. everything: read all feature and index files."""
     yield from _place(root)
     if (root / CATALOG_NAME).is_file() and (finding := _catalogue(root / CATALOG_NAME)) is not None:
         yield finding
@@ -50,7 +51,7 @@ def look_at_archive(root: Path, registry: Registry, everything: bool = False) ->
             yield Finding(_AREA, "configuration", "fail", error.cause, error.fix or "correct slideseek.toml")
             return
         for config in engines:
-            yield from _engine(archive, config, registry)
+            yield from _engine(archive, config, registry, everything)
 
 
 def _place(root: Path) -> Iterator[Finding]:
@@ -131,7 +132,7 @@ def _slides(archive: Archive) -> Iterator[Finding]:
         yield Finding(_AREA, "failed slides", "warn", cause, "'slideseek status --failed' tells why")
 
 
-def _engine(archive: Archive, config: EngineConfig, registry: Registry) -> Iterator[Finding]:
+def _engine(archive: Archive, config: EngineConfig, registry: Registry, everything: bool) -> Iterator[Finding]:
     """Yield whether an engine can be used: plugins, weights, model, index."""
     area = f"engine {config.name}"
     try:
@@ -143,7 +144,7 @@ def _engine(archive: Archive, config: EngineConfig, registry: Registry) -> Itera
     if isinstance(featurizer, Described) and not (card := featurizer.card()).present:
         yield Finding(area, "weights", "fail", f"not here: {card.weights}", "put the weights where the engine looks")
     yield from _model(archive, engine, area)
-    yield _index(archive, engine, area)
+    yield _index(archive, engine, area, everything)
 
 
 def _model(archive: Archive, engine: Engine, area: str) -> Iterator[Finding]:
@@ -152,21 +153,32 @@ def _model(archive: Archive, engine: Engine, area: str) -> Iterator[Finding]:
     model = archive.catalog.model(engine.encoder_settings)
     if model is None:
         yield Finding(area, "model", "warn", "not fitted yet", "run 'slideseek build'")
-    elif sha256_files(archive.root / model.folder) != dict(model.files):
-        yield Finding(area, "model", "fail", "its files are not what was written", "run 'slideseek build --refit'")
+    elif damaged := _damaged(archive.root / model.folder, model.files):
+        yield Finding(
+            area, "model", "fail", f"{damaged} is missing or damaged", "run 'slideseek build' to fit it again"
+        )
     else:
         yield Finding(area, "model", "ok", f"fitted on {counted(model.slides, 'slide')}")
 
 
-def _index(archive: Archive, engine: Engine, area: str) -> Finding:
+def _index(archive: Archive, engine: Engine, area: str, thorough: bool) -> Finding:
     row = archive.catalog.index(engine.name)
     if row is None:
         return Finding(area, "index", "warn", "not built yet", "run 'slideseek build'")
     if not index_is_fresh(archive, engine, Ledger(archive, lambda _: None)):
         return Finding(area, "index", "warn", "out of date", "run 'slideseek build'")
-    if sha256_files(archive.root / row.folder) != dict(row.files):
-        return Finding(area, "index", "fail", "its files are not what was written", "run 'slideseek build'")
-    return Finding(area, "index", "ok", f"up to date, {counted(row.slides, 'slide')}")
+    if broken := broken_seal(archive.root / row.folder, row.files, thorough):
+        fix = "run 'slideseek build'; until then the catalogue's codes are searched"
+        return Finding(area, "index", "fail", f"{broken} is not what was written", fix)
+    changed = len(archive.catalog.changes.since(row.codes, row.generation))
+    behind = f", {counted(changed, 'change')} since, which a search takes in" if changed else ""
+    return Finding(area, "index", "ok", f"up to date, {counted(row.slides, 'slide')}{behind}")
+
+
+def _damaged(folder: Path, files: Mapping[str, str]) -> str:
+    """Return the name of a file that is not there or not what was written, "" when all are."""
+    wrong = (name for name, sha in files.items() if not (folder / name).is_file() or sha256_file(folder / name) != sha)
+    return next(wrong, "")
 
 
 def _some(names: list[str], shown: int = 3) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from slideseek.config import ComponentConfig, make_component
-from slideseek.doctor.finding import Finding, counted
+from slideseek.doctor.finding import Finding, State, counted
 from slideseek.errors import PluginError, SlideseekError, one_line
 from slideseek.featurizer_card import Described
 from slideseek.plugins import Kind, Registration, Registry
@@ -49,7 +49,8 @@ def look_at_plugins(registry: Registry) -> Iterator[Finding]:
 
 def look_at_weights(registry: Registry) -> Iterator[Finding]:
     """Yield which of the featurizers have their weights; none that lacks them fails before an engine uses it."""
-    present, absent = [], []
+    present: list[str] = []
+    absent: list[str] = []
     for entry in registry.registrations("featurizer"):
         try:
             made = make_component(registry, ComponentConfig("featurizer", entry.name, {}), entry.name)
@@ -71,7 +72,7 @@ def _component(registry: Registry, entry: Registration) -> Finding | None:
         missing = isinstance(error.__cause__, ImportError)
         fix = f"pip install '{BUNDLED}[{entry.name}]'" if missing and entry.distribution == BUNDLED else error.fix
         # What an extra would bring is optional; a component of somebody's own is meant to work.
-        state = "warn" if missing and entry.distribution == BUNDLED else "fail"
+        state: State = "warn" if missing and entry.distribution == BUNDLED else "fail"
         return Finding("plugins", name, state, error.cause, fix or "update the plugin")
     checks = _CHECKS.get(entry.kind)
     if checks is None or _needs_options(loaded):

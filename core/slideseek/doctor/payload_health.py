@@ -30,10 +30,9 @@ def look_at_payloads(archive: Archive, everything: bool) -> Iterator[Finding]:
         elif payload.file is not None:
             files.append(payload)
         else:
-            sound = payload.data is not None and digest_bytes(payload.data) == payload.sha256
-            inside[payload.kind].append(sound)
+            inside[payload.kind].append(payload.data is not None and digest_bytes(payload.data) == payload.sha256)
     for kind, sound in inside.items():
-        yield _told(f"{kind if kind == 'patches' else 'codes'}", len(sound), sound.count(False), "damaged")
+        yield _told("codes" if kind == "code" else kind, len(sound), sound.count(False), "damaged")
     if absent:
         yield Finding("archive", "results", "fail", f"{counted(absent, 'result')} missing from the catalogue", _FIX)
     gone = [one for one in files if not (archive.root / (one.file or "")).is_file()]

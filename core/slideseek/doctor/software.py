@@ -96,7 +96,7 @@ def within(version: str, limits: str) -> bool:
 
 
 def numbers(version: str) -> tuple[int, ...]:
-    """Return the leading numbers of a version without trailing zeros, so that 3 and 3.0 are one: 2.13.0+cpu is 2, 13."""
+    """Return the leading numbers of a version, 2.13.0+cpu as 2, 13: without trailing zeros, so that 3 is 3.0."""
     leading = re.match(r"\d+(\.\d+)*", version.strip())
     found = [int(part) for part in leading.group().split(".")] if leading else []
     while found and found[-1] == 0:

@@ -1,55 +1,49 @@
-"""Gather what a search report shows: thumbnails, selected patches and facts of the query and its hits."""
+"""Gather what a search report shows: the query and its hits with pictures, facts, votes and evidence."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from slideseek import __version__
 from slideseek.archive.archive import Archive
-from slideseek.archive.payloads import unpack_patches
-from slideseek.building.ledger import Ledger
 from slideseek.engine import Engine
 from slideseek.errors import SlideseekError
+from slideseek.explaining.sides import Explained, Side, patch_pictures
+from slideseek.explaining.table import share, strongest
 from slideseek.keys import canonical_json
-from slideseek.report.page import HitPanel, Panel, QuerySection, Report, Table
-from slideseek.search import Answer
-from slideseek.slides.reader import open_slide
-from slideseek.types import Patches, SlideRecord, UInt8
+from slideseek.queries import Query
+from slideseek.report.page import EvidencePanel, HitPanel, Match, QuerySection, Report, Table
+from slideseek.report.panels import PATCH_SIDE, Panels
+from slideseek.search import Answer, Found
+from slideseek.types import SlideRecord
 
-THUMBNAIL_SIDE = 480
-PATCH_SIDE = 96
-MOSAIC_SHOWN = 8
+MATCHES_SHOWN = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Reported:
+    """One answer to show. query: what was asked with, for a query that is no slide of the archive. evidence: by slide
+    id, why hits were found. asked: when, by whom and under which filters, in a line."""
+
+    answer: Answer
+    query: Query | None = None
+    evidence: Mapping[str, Explained] = field(default_factory=dict)
+    asked: str = ""
 
 
 def search_report(
-    archive: Archive, engines: Sequence[Engine], answers: Sequence[Answer], title: str, tables: Sequence[Table] = ()
+    archive: Archive,
+    engines: Sequence[Engine],
+    answers: Sequence[Answer | Reported],
+    title: str,
+    tables: Sequence[Table] = (),
 ) -> Report:
     """Make the report of some answers; a slide whose file is gone is shown without pictures."""
     by_name = {engine.name: engine for engine in engines}
-    panels = _Panels(archive)
-    sections = [
-        QuerySection(
-            query=panels.panel(answer.query, by_name[answer.engine]),
-            engine=answer.engine,
-            mode=answer.mode,
-            votes={
-                ("diagnosis" if name == "label" else name): f"{value} ({hits} of {len(answer.found)})"
-                for name, (value, hits) in answer.votes.items()
-            },
-            hits=[
-                HitPanel(
-                    rank=found.rank,
-                    distance=found.hit.distance,
-                    agrees=_agrees(answer.query, found.record),
-                    panel=panels.panel(found.record, by_name[answer.engine]),
-                )
-                for found in answer.found
-            ],
-            notes=answer.notes,
-            milliseconds=answer.milliseconds,
-        )
-        for answer in answers
-    ]
+    panels = Panels(archive)
+    reported = [one if isinstance(one, Reported) else Reported(one) for one in answers]
+    sections = [_section(one, by_name[one.answer.engine], panels) for one in reported]
     facts = {"archive": archive.root.name, "slides": str(len(archive.catalog.slides)), "slideseek": __version__}
     for engine in engines:
         facts[f"engine {engine.name}"] = "; ".join(
@@ -58,55 +52,60 @@ def search_report(
     return Report(title, f"Nearest slides in {archive.root.name}", facts, tables, sections)
 
 
-class _Panels:
-    """Make the panel of each slide once, though it may be a hit of several queries."""
-
-    def __init__(self, archive: Archive) -> None:
-        self._archive = archive
-        self._ledger = Ledger(archive, lambda _: None)
-        self._made: dict[tuple[str, str], Panel] = {}
-
-    def panel(self, record: SlideRecord, engine: Engine) -> Panel:
-        name = record.id, engine.select_settings
-        if name not in self._made:
-            self._made[name] = self._make(record, engine)
-        return self._made[name]
-
-    def _make(self, record: SlideRecord, engine: Engine) -> Panel:
-        patches = self._patches(record, engine)
-        facts = {"patient": record.patient, "site": record.site, "diagnosis": record.label, "centre": record.center}
-        facts = {name: value for name, value in facts.items() if value}
-        if patches is not None:
-            facts["patches"] = str(len(patches))
-        try:
-            with open_slide(self._archive.slide_path(record), record.id, record.mpp) as slide:
-                thumbnail = slide.thumbnail(THUMBNAIL_SIDE)
-                scale = thumbnail.shape[1] / slide.dimensions[0]
-                boxes: list[tuple[float, float, float, float]] = []
-                mosaic: list[UInt8] = []
-                if patches is not None:
-                    for (x, y), mpp in zip(patches.xy, patches.mpp):
-                        extent = patches.size * mpp / slide.mpp * scale
-                        boxes.append((float(x * scale), float(y * scale), float(extent), float(extent)))
-                    for at in _spread(len(patches), MOSAIC_SHOWN):
-                        field = patches.size * float(patches.mpp[at])
-                        x, y = patches.xy[at]
-                        mosaic.append(slide.read((int(x), int(y)), PATCH_SIDE, field / PATCH_SIDE))
-                return Panel(record.id, facts, thumbnail, boxes, mosaic, slide.mpp / scale)
-        except SlideseekError as error:
-            return Panel(record.id, {**facts, "picture": error.cause}, None, [], [], 1.0)
-
-    def _patches(self, record: SlideRecord, engine: Engine) -> Patches | None:
-        slide = self._archive.catalog.slides.get(record.id)
-        if slide is None:
-            return None
-        payload = self._archive.catalog.payload(self._ledger.key(engine, "select", slide))
-        return unpack_patches(payload, record.id) if payload else None
+def _section(reported: Reported, engine: Engine, panels: Panels) -> QuerySection:
+    answer = reported.answer
+    return QuerySection(
+        query=panels.query(reported.query) if reported.query else panels.stored(answer.query, engine),
+        engine=answer.engine,
+        mode=answer.mode,
+        votes={("diagnosis" if name == "label" else name): _vote(answer, name) for name in answer.votes},
+        hits=[_hit(reported, found, engine, panels) for found in answer.found],
+        notes=answer.notes,
+        milliseconds=answer.milliseconds,
+        asked=reported.asked,
+    )
 
 
-def _spread(count: int, shown: int) -> list[int]:
-    """Choose at most `shown` of `count` positions, evenly spread."""
-    return list(range(count)) if count <= shown else [round(i * (count - 1) / (shown - 1)) for i in range(shown)]
+def _vote(answer: Answer, name: str) -> str:
+    value, hits = answer.votes[name]
+    return f"{value} ({hits} of {len(answer.found)}, confidence {answer.confidence(name).share:.2f})"
+
+
+def _hit(reported: Reported, found: Found, engine: Engine, panels: Panels) -> HitPanel:
+    why = reported.evidence.get(found.hit.slide_id)
+    agrees = _agrees(reported.answer.query, found.record)
+    panel = panels.heated(found.record, why.hit, why.evidence.kind) if why else panels.stored(found.record, engine)
+    return HitPanel(found.rank, found.hit.distance, agrees, panel, _evidence(why) if why else None)
+
+
+def _evidence(found: Explained) -> EvidencePanel | None:
+    """Return the strongest matches as pictures; None where the pixels of a side cannot be read."""
+    evidence = found.evidence
+    try:
+        if evidence.kind == "pairs":
+            pairs = evidence.pairs[:MATCHES_SHOWN]
+            queries = patch_pictures(found.query, [pair.query for pair in pairs], PATCH_SIDE)
+            hits = patch_pictures(found.hit, [pair.hit for pair in pairs], PATCH_SIDE)
+            matches = [Match([queries[pair.query], hits[pair.hit]], f"distance {pair.distance:.6g}") for pair in pairs]
+            return EvidencePanel(
+                f"Why: {len(evidence.pairs)} pairs of patches, median distance {evidence.value:.6g}",
+                [("Nearest pairs: query beside hit", matches)],
+            )
+        groups = [
+            (f"Patches of the {side.name} that add most", _strongest(found, side)) for side in (found.query, found.hit)
+        ]
+        return EvidencePanel(f"Why: the patches of either slide add up to a similarity of {evidence.value:.4f}", groups)
+    except SlideseekError:
+        return None
+
+
+def _strongest(found: Explained, side: Side) -> list[Match]:
+    numbers = strongest(side.parts, MATCHES_SHOWN)
+    pictures = patch_pictures(side, numbers, PATCH_SIDE)
+    parts = [float(side.parts[number]) for number in numbers]
+    return [
+        Match([pictures[number]], f"{part:+.4f} {share(part, found.evidence)}") for number, part in zip(numbers, parts)
+    ]
 
 
 def _agrees(query: SlideRecord, hit: SlideRecord) -> bool | None:

@@ -27,7 +27,8 @@ class Panel:
 
     facts: name and value, in the order they are shown. thumbnail: RGB uint8 (h, w, 3), None when the slide cannot be
     read. boxes: (x, y, width, height) of the mosaic's patches in thumbnail pixels. mosaic: patches, RGB uint8.
-    mpp_thumbnail: µm a thumbnail pixel.
+    mpp_thumbnail: µm a thumbnail pixel. heat: a colour a box, RGB uint8 (n, 3), to fill the boxes with; none outlines
+    them only.
     """
 
     slide_id: str
@@ -36,6 +37,27 @@ class Panel:
     boxes: Sequence[tuple[float, float, float, float]] = ()
     mosaic: Sequence[UInt8] = ()
     mpp_thumbnail: float = 0.0
+    heat: UInt8 | None = None
+
+    def fill(self, box: int) -> str:
+        """Return the colour of a box as CSS has it, "" when boxes are not filled."""
+        return "#" + bytes(self.heat[box].tolist()).hex() if self.heat is not None else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """Patches that made a hit similar, RGB uint8: one of the query beside one of the hit, or one alone."""
+
+    pictures: Sequence[UInt8]
+    caption: str
+
+
+@dataclass(frozen=True, slots=True)
+class EvidencePanel:
+    """Why a slide was found. summary: what the parts make, in words. groups: heading and matches, strongest first."""
+
+    summary: str
+    groups: Sequence[tuple[str, Sequence[Match]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +71,15 @@ class HitPanel:
     distance: float
     agrees: bool | None
     panel: Panel
+    evidence: EvidencePanel | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class QuerySection:
     """One query and its answers, nearest first.
 
-    votes: what the hits say, such as {"site": "colon (3 of 3)"}. notes: remarks a reader must see.
+    votes: what the hits say, such as {"site": "colon (3 of 3)"}. notes: remarks a reader must see. asked: when, by whom
+    and under which filters.
     """
 
     query: Panel
@@ -65,6 +89,7 @@ class QuerySection:
     hits: Sequence[HitPanel]
     notes: Sequence[str] = ()
     milliseconds: float = 0.0
+    asked: str = ""
 
     @property
     def agreement(self) -> str:

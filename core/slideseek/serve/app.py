@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
@@ -47,11 +48,7 @@ def make_app(services: Services) -> FastAPI:
     for router in (slides.router, searching.router):
         app.include_router(router, prefix="/api", responses=ERRORS)
     _serve_page(app)
-    app.add_exception_handler(SlideseekError, _slideseek_error)
-    app.add_exception_handler(NotThereError, _not_there)
-    app.add_exception_handler(BusyError, _busy)
-    app.add_exception_handler(RequestValidationError, _invalid)
-    app.add_exception_handler(HTTPException, _http_error)
+    _tell_errors(app)
     _describe_token(app)
     return app
 
@@ -87,35 +84,37 @@ def _describe_token(app: FastAPI) -> None:
     made["security"] = [{"token": []}]
 
 
-def _problem(status: int, error: str, fix: str, **headers: str) -> JSONResponse:
-    return JSONResponse({"error": error, "fix": fix}, status, headers or None)
+def _tell_errors(app: FastAPI) -> None:
+    @app.exception_handler(SlideseekError)
+    async def refused(request: Request, error: SlideseekError) -> Response:
+        services: Services = request.app.state.services
+        root = str(services.desk.archive.root)
+        cause, fix = (without_paths(text, root) for text in (error.cause, error.fix))
+        return _problem(400 if isinstance(error, UsageError) else 409, cause, fix)
+
+    @app.exception_handler(NotThereError)
+    async def not_there(_: Request, error: NotThereError) -> Response:
+        return _problem(404, error.cause, error.fix)
+
+    @app.exception_handler(BusyError)
+    async def busy(_: Request, __: BusyError) -> Response:
+        return _problem(503, "the server has too much to do", "try again in a moment", {"retry-after": "1"})
+
+    @app.exception_handler(RequestValidationError)
+    async def invalid(_: Request, error: RequestValidationError) -> Response:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first.get("loc", ())[1:])
+        return _problem(422, f"{where}: {first.get('msg', 'not valid')}"[:300], f"see {OPENAPI}")
+
+    @app.exception_handler(HTTPException)
+    async def http_error(_: Request, error: HTTPException) -> Response:
+        return _problem(error.status_code, str(error.detail), "", error.headers)
+
+    @app.exception_handler(Exception)
+    async def bug(_: Request, __: Exception) -> Response:
+        # The traceback goes to the terminal of the server, not over the network.
+        return _problem(500, f"this is a bug of slideseek {__version__}", "report it with what the terminal shows")
 
 
-async def _slideseek_error(request: Request, error: Exception) -> Response:
-    assert isinstance(error, SlideseekError)
-    services: Services = request.app.state.services
-    root = str(services.desk.archive.root)
-    cause, fix = (without_paths(text, root) for text in (error.cause, error.fix))
-    return _problem(400 if isinstance(error, UsageError) else 409, cause, fix)
-
-
-async def _not_there(request: Request, error: Exception) -> Response:
-    assert isinstance(error, NotThereError)
-    return _problem(404, error.cause, error.fix)
-
-
-async def _busy(request: Request, error: Exception) -> Response:
-    return _problem(503, "the server has too much to do", "try again in a moment", **{"retry-after": "1"})
-
-
-async def _invalid(request: Request, error: Exception) -> Response:
-    assert isinstance(error, RequestValidationError)
-    first = error.errors()[0]
-    where = ".".join(str(part) for part in first.get("loc", ()) if part not in ("body", "query", "path", "header"))
-    return _problem(422, f"{where}: {first.get('msg', 'not valid')}"[:300], f"see {OPENAPI}")
-
-
-async def _http_error(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
-    headers = dict(error.headers or {})
-    return _problem(error.status_code, str(error.detail), "", **headers)
+def _problem(status: int, error: str, fix: str, headers: Mapping[str, str] | None = None) -> JSONResponse:
+    return JSONResponse({"error": error, "fix": fix}, status, headers)

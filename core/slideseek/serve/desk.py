@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections import OrderedDict
 from dataclasses import dataclass
@@ -108,6 +109,14 @@ class Desk:
                 searcher = self._searcher(facts.name)
                 request = Request(next(iter(searcher.index.ids)), k=1)
                 request.answer(searcher, self._query(searcher, request))
+
+    def prepare(self) -> None:
+        """Load every engine's components and model, which a region, a patch and some evidence need."""
+        for facts in self.engines():
+            if not facts.problem:
+                # A component that cannot be loaded is told to the first person who needs it.
+                with contextlib.suppress(SlideseekError), self._making:
+                    self._searcher(facts.name).ask.prepared()
 
     def close(self) -> None:
         """Close the catalogue's connections."""

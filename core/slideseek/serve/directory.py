@@ -30,7 +30,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What is asked of the directory. picks: by facet, the values of which a slide must have one. text: in any field."""
+    """What is asked for. picks: by facet, the values of which a slide must have one. text: words, in any field."""
 
     picks: Mapping[str, frozenset[str]]
     text: str = ""
@@ -116,8 +116,8 @@ class SlideDirectory:
     def _order(self, sort: str) -> Sequence[int]:
         if sort not in self._orders:
             read = _named(sort)
-            records = [entry.record for entry in self.entries]
-            self._orders[sort] = sorted(range(len(records)), key=lambda at: (read(records[at]) == "", read(records[at])))
+            values = [read(entry.record) for entry in self.entries]
+            self._orders[sort] = sorted(range(len(values)), key=lambda at: (values[at] == "", values[at]))
         return self._orders[sort]
 
     def _column(self, read: Callable[[SlideRecord], str]) -> _Column:

@@ -14,7 +14,8 @@ LOOK_EVERY_SECONDS = 2.0
 
 # What a directory of slides and an index are made of; the log of queries and the runs are not.
 _PARTS = (
-    "SELECT id, path, fingerprint, mtime_ns, outline, patient, site, label, center, mpp, fields FROM slides ORDER BY id",
+    "SELECT id, path, fingerprint, mtime_ns, outline, patient, site, label, center, mpp, fields FROM slides"
+    " ORDER BY id",
     "SELECT engine, settings, codes, generation, folder FROM indexes ORDER BY engine",
     "SELECT settings, value FROM generations ORDER BY settings",
     "SELECT settings, key FROM models ORDER BY settings",

@@ -1,0 +1,162 @@
+"""Who may ask: this machine, this page, this token. A wrapper around the whole application.
+
+A page elsewhere on the web can make a browser send requests to a server on the same machine. So the name in `Host` must
+be ours (a foreign name that was made to point here is refused), a foreign `Origin` is refused, and nothing but the sign
+at the door is served without the token, which the address printed at the start carries once and a cookie carries then.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+from collections.abc import Iterable
+from http.cookies import CookieError, SimpleCookie
+from urllib.parse import parse_qsl, urlencode
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+TOKEN_PARAMETER = "token"
+
+OPENSEADRAGON_STYLE = "sha256-9xTiqzfwFaL2SGb1rmr8gysEwVVjIvqWAgmZgqFqpEE="
+"""The one style rule OpenSeadragon puts into a page itself (no outline on touch screens), allowed by its digest."""
+
+HEADERS = {
+    "content-security-policy": (
+        f"default-src 'none'; script-src 'self'; style-src 'self' '{OPENSEADRAGON_STYLE}'; img-src 'self' blob: data:; connect-src 'self';"
+        " worker-src blob:; font-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'none';"
+        " frame-ancestors 'none'"
+    ),
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "no-referrer",
+    "cross-origin-resource-policy": "same-origin",
+    "cross-origin-opener-policy": "same-origin",
+    "permissions-policy": "camera=(), microphone=(), geolocation=()",
+}
+
+DOOR = (
+    "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'>"
+    "<title>slideseek</title><h1>slideseek</h1><p>Open the address that <code>slideseek serve</code> printed when it"
+    " started: it carries the key to this server. Afterwards this link works too.</p></html>"
+)
+
+
+class Guard:
+    """Let through only requests of this page on this machine; put the security headers on every answer."""
+
+    def __init__(self, app: ASGIApp, token: str, port: int, names: Iterable[str], upload_bytes: int) -> None:
+        self._app = app
+        self._token = token
+        self._hosts = frozenset(f"{name}:{port}" for name in names)
+        self._origins = frozenset(f"http://{host}" for host in self._hosts)
+        self._cookie = f"slideseek-{port}"  # cookies do not know ports: two servers must not share one
+        self._upload_bytes = upload_bytes
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+            return
+        if scope["type"] != "http":
+            await send({"type": "websocket.close", "code": 1008})
+            return
+        answer = _Answer(send)
+        headers = Headers(scope=scope)
+        if headers.get("host", "").lower() not in self._hosts:
+            await answer.refuse(421, "this server does not go by that name", "open the address it printed")
+        elif ((origin := headers.get("origin")) is not None and origin.lower() not in self._origins) or (
+            scope["path"].startswith("/api/") and headers.get("sec-fetch-site") in ("cross-site", "same-site")
+        ):
+            await answer.refuse(403, "requests from other pages are refused", "open the address the server printed")
+        elif (where := self._entrance(scope)) is not None:
+            await answer.redirect(where, f"{self._cookie}={self._token}; Path=/; HttpOnly; SameSite=Strict")
+        elif not self._knows(headers):
+            if scope["path"].startswith("/api/"):
+                await answer.refuse(401, "the token is missing or wrong", "open the address the server printed")
+            else:
+                await answer.page(401, DOOR)
+        else:
+            await self._pass(scope, headers, receive, answer)
+
+    def _entrance(self, scope: Scope) -> str | None:
+        """Return where to go on without the token in the address; None when there is no right token in it."""
+        if scope["path"] != "/":
+            return None
+        parameters = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
+        given = [value for name, value in parameters if name == TOKEN_PARAMETER]
+        if not given or not _same(given[0], self._token):
+            return None
+        rest = urlencode([pair for pair in parameters if pair[0] != TOKEN_PARAMETER])
+        return f"/?{rest}" if rest else "/"
+
+    def _knows(self, headers: Headers) -> bool:
+        scheme, _, given = headers.get("authorization", "").partition(" ")
+        if scheme.lower() == "bearer":
+            return _same(given.strip(), self._token)
+        try:
+            cookies: SimpleCookie = SimpleCookie(headers.get("cookie", ""))
+        except CookieError:
+            return False
+        return self._cookie in cookies and _same(cookies[self._cookie].value, self._token)
+
+    async def _pass(self, scope: Scope, headers: Headers, receive: Receive, answer: _Answer) -> None:
+        stated = headers.get("content-length", "0")
+        too_large = f"more than {self._upload_bytes:,} bytes were sent"
+        if stated.isdecimal() and int(stated) > self._upload_bytes:
+            await answer.refuse(413, too_large, "send a smaller image")
+            return
+        got = 0
+
+        async def counted() -> Message:
+            nonlocal got
+            message = await receive()
+            got += len(message.get("body", b""))
+            if got > self._upload_bytes:
+                raise _TooLargeError
+            return message
+
+        try:
+            await self._app(scope, counted, answer.send)
+        except _TooLargeError:
+            await answer.refuse(413, too_large, "send a smaller image")
+
+
+class _TooLargeError(Exception):
+    """A body without a length went on beyond the limit."""
+
+
+class _Answer:
+    """Send answers with the security headers."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+
+    async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers = MutableHeaders(scope=message)
+            for name, value in HEADERS.items():
+                headers[name] = value
+            headers.setdefault("cache-control", "no-store")
+        await self._send(message)
+
+    async def refuse(self, status: int, error: str, fix: str) -> None:
+        body = json.dumps({"error": error, "fix": fix}).encode()
+        await self._whole(status, body, [(b"content-type", b"application/json")])
+
+    async def page(self, status: int, html: str) -> None:
+        await self._whole(status, html.encode(), [(b"content-type", b"text/html; charset=utf-8")])
+
+    async def redirect(self, where: str, cookie: str) -> None:
+        headers = [(b"location", where.encode("latin-1")), (b"set-cookie", cookie.encode("latin-1"))]
+        await self._whole(303, b"", headers)
+
+    async def _whole(self, status: int, body: bytes, headers: list[tuple[bytes, bytes]]) -> None:
+        headers = [*headers, (b"content-length", str(len(body)).encode())]
+        # The rest of a refused body is not read, so the connection cannot be used again.
+        headers += [(b"connection", b"close")] if status == 413 else []
+        await self.send({"type": "http.response.start", "status": status, "headers": headers})
+        await self.send({"type": "http.response.body", "body": body})
+
+
+def _same(given: str, token: str) -> bool:
+    return hmac.compare_digest(given.encode("utf-8", "surrogatepass"), token.encode())

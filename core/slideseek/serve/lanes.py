@@ -26,9 +26,7 @@ class Lane:
         self._waiting = waiting
         self._pending = 0
 
-    async def run(
-        self, work: Callable[Arguments, Result], *args: Arguments.args, **kwargs: Arguments.kwargs
-    ) -> Result:
+    async def run(self, work: Callable[Arguments, Result], *args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
         """Return what `work` returns, or raise `BusyError` at once."""
         if self._pending >= self._waiting:
             raise BusyError
@@ -38,6 +36,10 @@ class Lane:
         loop = asyncio.get_running_loop()
         future.add_done_callback(lambda _: loop.call_soon_threadsafe(self._ended))
         return await asyncio.wrap_future(future)
+
+    def begin(self, work: Callable[[], None]) -> None:
+        """Start work that nobody waits for, before what is asked later."""
+        self._pool.submit(work)
 
     def close(self) -> None:
         """Drop what is waiting and end the threads."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 
-_ABSOLUTE = re.compile(r"(?:(?<![\w.:/\\])|(?<=file:))(?:[A-Za-z]:[\\/]|/|\\\\)(?:[^\s'\",;:()\\/]+[\\/])*([^\s'\",;:()\\/]+)")
+# A root (`/`, `C:\`, `\\host`) that does not stand within a word, folders, and the last part, which is kept.
+_PART = r"[^\s'\",;:()\\/]+"
+_ABSOLUTE = re.compile(rf"(?<![\w.:/\\])(?:[A-Za-z]:[\\/]|/|\\\\)(?:{_PART}[\\/])*({_PART})")
 
 
 def without_paths(text: str, *known: str) -> str:

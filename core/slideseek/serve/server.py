@@ -77,6 +77,7 @@ def serving(root: Path, port: int = 0, token: str | None = None) -> Iterator[Run
         )
         try:
             desk.warm()
+            services.thinking.begin(desk.prepare)
             guarded = Guard(make_app(services), token, port, NAMES, MAX_UPLOAD_BYTES)
             with _running(guarded, listening) as (server, thread):
                 yield Running(port, token, server, thread)
@@ -88,7 +89,7 @@ def serving(root: Path, port: int = 0, token: str | None = None) -> Iterator[Run
 def _running(app: Guard, listening: socket.socket) -> Iterator[tuple[uvicorn.Server, threading.Thread]]:
     config = uvicorn.Config(
         app,
-        log_level="critical",
+        log_level="error",
         access_log=False,  # addresses name what people looked at
         lifespan="off",
         limit_concurrency=MAX_REQUESTS,

@@ -78,7 +78,7 @@ class Picture:
 
 
 class Pictures:
-    """Render pictures of an archive's slides. Only pixels of the pyramid are read: never label, macro or other images."""
+    """Render pictures of an archive's slides, from pixels of the pyramid only: never of label or macro images."""
 
     def __init__(self, archive: Archive) -> None:
         self._archive = archive

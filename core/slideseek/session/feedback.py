@@ -11,8 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from slideseek.bench.measures import majority
 from slideseek.errors import UsageError
@@ -26,12 +28,12 @@ POOL = 1000
 
 def merge_codes(codes: Sequence[Code], spec: CodeSpec) -> Code:
     """Return one code that stands for several of one engine and space; the first is the query's."""
-    rows = [code.rows for code in codes]
+    rows: NDArray[Any] = np.concatenate([code.rows for code in codes])
     if spec.many:
-        return replace(codes[0], rows=np.concatenate(rows))
+        return replace(codes[0], rows=rows)
     if spec.kind == "bits":
-        return replace(codes[0], rows=_majority(np.concatenate(rows), spec.width))
-    return replace(codes[0], rows=_mean(np.concatenate(rows)))
+        return replace(codes[0], rows=_majority(rows, spec.width))
+    return replace(codes[0], rows=_mean(rows))
 
 
 def more_like_these(
@@ -43,6 +45,7 @@ def more_like_these(
     mode: Mode = "horizontal",
     where: Sequence[str] = (),
     include_same_patient: bool = False,
+    exclude_center: bool = False,
 ) -> Answer:
     """Return the k slides most like a query and the relevant slides, and least like the rejected ones."""
     if both := sorted(set(relevant) & set(rejected)):
@@ -53,14 +56,14 @@ def more_like_these(
     notes = list(query.notes)
     if apart := len(liked) - len(usable):
         notes.append(f"{apart} relevant slide(s) were not used: their codes cannot be compared with the query's")
-    whole = Query(
-        query.record,
-        merge_codes([query.code, *(one.code for one in usable)], searcher.engine.spec),
-        query.fingerprints.union(*(one.fingerprints for one in usable)),
-        tuple(notes),
+    whole = replace(
+        query,
+        code=merge_codes([query.code, *(one.code for one in usable)], searcher.engine.spec),
+        fingerprints=query.fingerprints.union(*(one.fingerprints for one in usable)),
+        notes=tuple(notes),
     )
     pool = min(max(POOL, 20 * k), len(searcher.index.ids))
-    answer = searcher.search(whole, pool, mode, where, include_same_patient)
+    answer = searcher.search(whole, pool, mode, where, include_same_patient, exclude_center)
     marked = {query.record.id, *relevant, *rejected}
     found = [one for one in answer.found if one.hit.slide_id not in marked]
     pushed = _push_back([one.hit for one in found], searcher, disliked)
@@ -93,15 +96,15 @@ def _push_back(hits: Sequence[Hit], searcher: Searcher, disliked: Sequence[Query
     return sorted(pushed, key=lambda hit: (hit.distance, hit.slide_id))
 
 
-def _mean(rows: Float32 | UInt8) -> Float32:
+def _mean(rows: NDArray[Any]) -> Float32:
     """Return the mean direction of rows, float32 (1, width); a row of zeros has none and adds nothing."""
     values = rows.astype(np.float64)
     norms = np.linalg.norm(values, axis=1, keepdims=True)
     units = np.divide(values, norms, out=np.zeros_like(values), where=norms > 0)
-    return units.mean(axis=0, keepdims=True).astype(np.float32)
+    return np.asarray(units.mean(axis=0, keepdims=True), dtype=np.float32)
 
 
-def _majority(rows: UInt8 | Float32, width: int) -> UInt8:
+def _majority(rows: NDArray[Any], width: int) -> UInt8:
     """Return the majority of each packed bit, uint8 (1, columns); the first row decides a tie."""
     bits = np.unpackbits(rows.astype(np.uint8, copy=False), axis=1, count=width).astype(np.int64)
     twice = 2 * bits.sum(axis=0) - len(bits)

@@ -12,9 +12,8 @@ from slideseek.archive.archive import Archive
 from slideseek.archive.catalog import now
 from slideseek.archive.query_log import LogEntry, QueryLog, try_append
 from slideseek.building.index_store import open_engine
-from slideseek.building.ledger import Ledger
 from slideseek.keys import canonical_json, digest
-from slideseek.plugins import load_registry
+from slideseek.plugins import Kind, load_registry
 from slideseek.queries import Query
 from slideseek.search import Answer, Searcher
 from slideseek.session.request import Request
@@ -44,7 +43,7 @@ def log_query(
         session=session,
         engine=engine.name,
         signature=digest(engine.resolved.settings),
-        resolved=engine.resolved.settings,
+        resolved={kind: dict(chosen) for kind, chosen in engine.resolved.settings.items()},
         request=request.absolute().pack(),
         state=archive_state(searcher, query, answer),
         answer={
@@ -64,12 +63,12 @@ def archive_state(searcher: Searcher, query: Query, answer: Answer) -> dict[str,
     codes and generation: name the set of codes and count its changes. contents: fingerprints of the query and hits.
     """
     archive, engine = searcher.archive, searcher.engine
-    codes = Ledger(archive, lambda _: None).settings(engine, "encode")
+    codes = searcher.ledger.settings(engine, "encode")
     model = archive.catalog.model(engine.encoder_settings) if engine.resolved.trainable else None
     rows = {one.hit.slide_id: archive.catalog.slides.get(one.hit.slide_id) for one in answer.found}
     return {
         "codes": codes,
-        "generation": archive.catalog.generation(codes),
+        "generation": archive.catalog.changes.generation(codes),
         "model": model.key if model else "",
         "indexed": len(searcher.index.ids),
         "query": sorted(query.fingerprints),
@@ -95,13 +94,14 @@ def replay(archive: Archive, entry: LogEntry) -> Replay:
     answer = request.answer(searcher, query)
     hits = [[one.hit.slide_id, one.hit.distance] for one in answer.found]
     same = hits == [list(hit) for hit in entry.answer["hits"]]
-    changes = _changes(entry, searcher, query, answer)
+    changes = changes_since(entry, searcher, query, answer)
     if not same and not changes:
         changes = ["nothing that is recorded; an approximate index may answer differently each time"]
     return Replay(entry, answer, same, tuple(changes))
 
 
-def _changes(entry: LogEntry, searcher: Searcher, query: Query, answer: Answer) -> list[str]:
+def changes_since(entry: LogEntry, searcher: Searcher, query: Query, answer: Answer) -> list[str]:
+    """Say what has changed in an archive since a query was logged, as far as it may decide the answer."""
     then, current = entry.state, archive_state(searcher, query, answer)
     changes = [f"option {change}" for change in _options(entry.resolved, searcher.engine.resolved.settings)]
     if then["model"] != current["model"]:
@@ -123,7 +123,7 @@ def _changes(entry: LogEntry, searcher: Searcher, query: Query, answer: Answer) 
     return changes
 
 
-def _options(then: Mapping[str, Any], current: Mapping[str, Any]) -> list[str]:
+def _options(then: Mapping[str, Any], current: Mapping[Kind, Mapping[str, Any]]) -> list[str]:
     """Name the options that differ between two resolved engines, as `encoder.bits: 64, then 32`."""
     found = []
     for kind in current:

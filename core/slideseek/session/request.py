@@ -7,12 +7,20 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
+from slideseek.errors import SlideseekError, UsageError
 from slideseek.queries import Query, Region
 from slideseek.search import Answer, Mode, Searcher
 from slideseek.session.feedback import more_like_these
 from slideseek.slides.area import Annotations
 
 QueryKind: TypeAlias = Literal["slide", "region", "patch", "case"]
+
+
+def query_kind(region: str | None, patch: bool, case: bool) -> QueryKind:
+    """Return the kind that options of a command line ask for; more than one is a `UsageError`."""
+    if (region is not None) + patch + case > 1:
+        raise UsageError("--region, --patch and --case exclude each other")
+    return "region" if region is not None else "patch" if patch else "case" if case else "slide"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +45,7 @@ class Request:
     mode: Mode = "horizontal"
     where: tuple[str, ...] = ()
     include_same_patient: bool = False
+    exclude_center: bool = False
     relevant: tuple[str, ...] = ()
     rejected: tuple[str, ...] = ()
 
@@ -49,7 +58,7 @@ class Request:
             return searcher.ask.patch(Path(self.text), *known)
         if self.kind == "case":
             return searcher.ask.case(self.text)
-        return searcher.query(self.text, self.site, self.patient, self.mpp)
+        return searcher.query(self.text, *known)
 
     def _part(self) -> Region | Annotations:
         """Return the part of the slide that is asked about."""
@@ -59,10 +68,10 @@ class Request:
 
     def answer(self, searcher: Searcher, query: Query) -> Answer:
         """Search with a query this request made."""
+        how = self.mode, self.where, self.include_same_patient, self.exclude_center
         if not (self.relevant or self.rejected):
-            return searcher.search(query, self.k, self.mode, self.where, self.include_same_patient)
-        marks = self.relevant, self.rejected
-        return more_like_these(searcher, query, *marks, self.k, self.mode, self.where, self.include_same_patient)
+            return searcher.search(query, self.k, *how)
+        return more_like_these(searcher, query, self.relevant, self.rejected, self.k, *how)
 
     def pack(self) -> dict[str, Any]:
         """Return the request as plain data, without what was left at its default."""
@@ -73,10 +82,11 @@ class Request:
     def unpack(cls, packed: Mapping[str, Any]) -> Request:
         """Return the request that `pack` made plain; a field this version does not know is an error."""
         names = {field.name for field in fields(cls)}
-        lists = ("where", "relevant", "rejected")
-        made = {name: tuple(value) if name in lists else value for name, value in packed.items() if name in names}
         if unknown := sorted(set(packed) - names):
-            raise ValueError(f"request: unknown {', '.join(unknown)}")
+            cause = f"a logged query has {', '.join(unknown)}, which this version does not know"
+            raise SlideseekError(cause, "update slideseek")
+        lists = ("where", "relevant", "rejected")
+        made: dict[str, Any] = {name: tuple(value) if name in lists else value for name, value in packed.items()}
         return cls(**made)
 
     def absolute(self) -> Request:

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from slideseek.cli.search import print_answer
+from slideseek.cli.hit_tables import print_answer
 from slideseek.errors import UsageError
 from slideseek.filters import parse_filter
 from slideseek.session.command import Command, nothing_more, split_words
@@ -66,8 +66,12 @@ def where(session: Session, text: str) -> None:
             session.where.append(plain)
     if not session.where:
         click.echo("no filter: all slides are candidates")
-    for number, kept in enumerate(session.where, start=1):
-        click.echo(f"{number}. {kept}")
+        return
+    for place, kept in enumerate(session.where, start=1):
+        click.echo(f"{place}. {kept}")
+    filters = [parse_filter(kept, session.searcher.fields) for kept in session.where]
+    passing = sum(all(passes(record) for passes in filters) for record in session.records.values())
+    click.echo(f"{passing} of {len(session.records)} slides pass")
 
 
 def engine(session: Session, text: str) -> None:
@@ -114,6 +118,15 @@ def same_patient(session: Session, text: str) -> None:
     click.echo(f"slides of the query's patient are {'kept' if session.same_patient else 'left out'}")
 
 
+def exclude_centre(session: Session, text: str) -> None:
+    """Leave out slides of the query's centre, or not."""
+    word = text.strip()
+    if word and word not in SWITCH:
+        raise UsageError(f"cannot read 'exclude-centre {word}'", "write: exclude-centre on, or: exclude-centre off")
+    session.other_centers = SWITCH.get(word, session.other_centers)
+    click.echo(f"slides of the query's centre are {'left out' if session.other_centers else 'kept'}")
+
+
 def _request(words: list[str]) -> Request:
     """Read the words of a search: one query, and options as on the command line."""
     found: dict[str, Any] = {}
@@ -155,12 +168,13 @@ def _unquoted(text: str) -> str:
 
 
 COMMANDS = (
-    Command("search", SEARCH_USAGE, "find slides like a slide, file, region, patch or case; alone: again", search, ("slide",)),
+    Command("search", SEARCH_USAGE, "find slides like a slide, file, region or case", search, ("slide",)),
     Command("where", "where [CONDITION | drop NUMBER | clear]", "add, drop or show filters", where, ("condition",)),
     Command("engine", "engine [NAME]", "search with another engine, or list them", engine, ("engine",)),
     Command("k", "k [NUMBER]", "how many hits", count),
     Command("vertical", "vertical", "among slides of the query's site only", vertical),
     Command("horizontal", "horizontal", "in the whole archive", horizontal),
-    Command("same-patient", "same-patient [on | off]", "keep or leave out the query's patient", same_patient, ("switch",)),
+    Command("same-patient", "same-patient [on | off]", "keep the query's patient or not", same_patient, ("switch",)),
+    Command("exclude-centre", "exclude-centre [on | off]", "leave out the query's centre", exclude_centre, ("switch",)),
     Command("more", "more like these", "search with the marks: like the relevant, unlike the others", more, ("like",)),
 )  # fmt: skip

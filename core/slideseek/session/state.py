@@ -37,8 +37,8 @@ class Asked:
 class Session:
     """One person's session over one archive.
 
-    engine, k, mode, where, same_patient: the settings of the next search. marks: by slide id, whether it was marked
-    relevant. said: the lines that were understood, for `save`. tell: shows a note.
+    engine, k, mode, where, same_patient, other_centers: the settings of the next search. marks: by slide id, whether
+    it was marked relevant. said: the lines that were understood, for `save`. tell: shows a note.
     """
 
     archive: Archive
@@ -48,6 +48,7 @@ class Session:
     mode: Mode = "horizontal"
     where: list[str] = field(default_factory=list)
     same_patient: bool = False
+    other_centers: bool = False
     asked: Asked | None = None
     marks: dict[str, bool] = field(default_factory=dict)
     said: list[str] = field(default_factory=list)
@@ -107,8 +108,14 @@ class Session:
 
     def settle(self, request: Request) -> Request:
         """Return a request under the session's present settings."""
-        where = tuple(self.where)
-        return replace(request, k=self.k, mode=self.mode, where=where, include_same_patient=self.same_patient)
+        return replace(
+            request,
+            k=self.k,
+            mode=self.mode,
+            where=tuple(self.where),
+            include_same_patient=self.same_patient,
+            exclude_center=self.other_centers,
+        )
 
     def ask(self, request: Request) -> Asked:
         """Search, remember and log; marks stay as long as the same thing is asked."""

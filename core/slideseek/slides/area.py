@@ -18,7 +18,7 @@ from slideseek.types import Float64, Mask
 _INSIDE = "give x,y,w,h of a rectangle inside the slide, in level-0 pixels, or with 'um' behind it in µm"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Area:
     """A part of one slide: its bounding box in level-0 pixels, and the polygons inside it; none for a whole box."""
 
@@ -27,6 +27,11 @@ class Area:
     width: int
     height: int
     polygons: tuple[Polygon, ...] = ()
+
+    @property
+    def box(self) -> tuple[int, int, int, int]:
+        """The bounding box: x, y, width, height."""
+        return self.x, self.y, self.width, self.height
 
     def holds(self, points: Float64) -> Mask:
         """Say which points, float64 (n, 2) in level-0 pixels, lie in the area: bool (n,)."""
@@ -61,9 +66,9 @@ class Region:
         except ValueError:
             values = []
         if len(values) != 4 or not all(map(math.isfinite, values)):
-            fix = "write x,y,w,h in level-0 pixels, or with 'um' behind it in µm, or name a GeoJSON file"
+            fix = "write x,y,w,h in level-0 pixels, or with 'um' behind it in µm, or name a .geojson file"
             raise UsageError(f"cannot read the region {text!r}", fix)
-        return cls(*values, microns=microns)
+        return cls(values[0], values[1], values[2], values[3], microns)
 
     def pixels(self, mpp: float) -> tuple[int, int, int, int]:
         """Return x, y, width, height in level-0 pixels of a slide of `mpp`."""
@@ -80,7 +85,7 @@ class Region:
         return Area(x, y, width, height)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Annotations:
     """One or several annotations of a GeoJSON file, taken together. name: what they are called, for a person."""
 

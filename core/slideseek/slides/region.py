@@ -33,7 +33,7 @@ class RegionSlide:
     @classmethod
     def of(cls, slide: Slide, area: Area) -> RegionSlide:
         """Show an area of a slide."""
-        return cls(slide, area.x, area.y, area.width, area.height, area.polygons)
+        return cls(slide, *area.box, area.polygons)
 
     @property
     def id(self) -> str:

@@ -48,10 +48,10 @@ def test_attempts_are_counted(catalog):
 
 
 def test_any_change_of_codes_is_a_new_generation(catalog):
-    seen = [catalog.generation("s")]
+    seen = [catalog.changes.generation("s")]
 
     def step():
-        seen.append(catalog.generation("s"))
+        seen.append(catalog.changes.generation("s"))
 
     with catalog.transaction():
         catalog.put_stage(record())
@@ -61,7 +61,7 @@ def test_any_change_of_codes_is_a_new_generation(catalog):
     step()
     with catalog.transaction():
         catalog.put_stage(record(stage="select"))
-    assert catalog.generation("s") == seen[-1], "only codes count"
+    assert catalog.changes.generation("s") == seen[-1], "only codes count"
     with catalog.transaction():
         catalog.slides.remove("a")
     step()

@@ -1,10 +1,11 @@
 """`slideseek bench score` on three small files: every number it prints is computed by hand here."""
 
-from fractions import Fraction as F
+from fractions import Fraction
 from math import log2
 
 import pytest
 
+F = Fraction
 L = 1 / log2(3)
 """Discount of rank 2; those of ranks 1 and 3 are 1 and 1/2."""
 
@@ -96,7 +97,8 @@ SHORT_EXPECTED = {
     ("same-centre share@5", "mean over queries"): None,
 }
 
-SITES = """query_id,query_label,query_patient,query_center,query_site,rank,hit_id,hit_label,hit_patient,hit_center,distance,relevant
+SITES = """query_id,query_label,query_patient,query_center,query_site,\
+rank,hit_id,hit_label,hit_patient,hit_center,distance,relevant
 s1,normal,p1,c1,colon,1,s2,normal,p2,c1,1,1
 s1,normal,p1,c1,colon,2,s3,tumour,p3,c2,2,1
 s2,normal,p2,c1,colon,1,s3,tumour,p3,c2,1,1
@@ -180,7 +182,7 @@ def test_queries_that_find_their_own_patient_are_told(tmp_path, slideseek):
     path = tmp_path / "hits.csv"
     path.write_text(SITES.replace("p2", "p1"))
     notes = slideseek("bench", "score", path, "--json").json["notes"]
-    assert any(note.startswith("3 of 6 queries find slides of their own patient") for note in notes)
+    assert any(note.startswith("2 of 6 queries find slides of their own patient") for note in notes)
 
 
 def test_sites_must_be_known_to_count_by_them(tmp_path, slideseek):

@@ -27,7 +27,7 @@ def test_the_own_patient_is_left_out_by_default(tiny_archive, slideseek):
 def test_same_texture_is_nearest_and_wins_the_vote(tiny_archive, slideseek):
     answer = slideseek("search", "s0", "-a", tiny_archive, "--json", "-k", "3").json
     assert [h["label"] for h in answer["hits"]] == ["coarse"] * 3
-    assert answer["votes"]["label"] == {"value": "coarse", "hits": 3}
+    assert answer["votes"]["label"] == {"value": "coarse", "hits": 3, "labelled": 3, "confidence": 1.0}
 
 
 def test_vertical_and_filters_are_masks(tiny_archive, slideseek):
@@ -74,7 +74,7 @@ def test_what_is_for_files_is_refused_for_slides_of_the_archive(tiny_archive, sl
 
 def test_a_file_of_the_archive_has_the_archives_site(tiny_archive, tiny_slides, slideseek):
     notes = slideseek("search", tiny_slides / "s3.png", "-a", tiny_archive, "--site", "lung", "--json").json["notes"]
-    assert any("--site and --patient were not used" in note for note in notes)
+    assert any("not used: --site, since the archive knows" in note for note in notes)
 
 
 def test_a_vertical_search_of_a_slide_without_a_site_says_what_helps(tiny_archive, tiny_slides, slideseek, paint_tiny):
@@ -257,7 +257,8 @@ def test_json_stays_json_with_notes(tiny_archive, slideseek, tiny_slides):
     assert changed.json["updated"] == ["s7"]
     done = slideseek("search", "s0", "-a", tiny_archive, "--json", "-k", "99")
     notes = json.loads(done.out)["notes"]
-    assert any("out of date" in note for note in notes), "a stale index is never used silently"
+    assert any("1 slide(s) of the archive are not in the index" in note for note in notes)
+    assert "s7" not in [hit["slide_id"] for hit in json.loads(done.out)["hits"]], "its code was of another site"
     assert len(done.json["hits"]) == 6, "s7's code was of another site and is gone"
     assert slideseek("build", "-a", tiny_archive).code == 0
     after = slideseek("search", "s0", "-a", tiny_archive, "--json", "-k", "99").json

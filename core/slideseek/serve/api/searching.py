@@ -32,12 +32,8 @@ from slideseek.session.request import Request as Asked
 
 router = APIRouter(tags=["search"])
 
-UPLOAD = {
-    "requestBody": {
-        "required": True,
-        "content": {f"image/{kind}": {"schema": {"type": "string", "format": "binary"}} for kind in ("png", "jpeg", "webp")},
-    }
-}
+_BYTES = {"schema": {"type": "string", "format": "binary"}}
+UPLOAD = {"requestBody": {"required": True, "content": {f"image/{kind}": _BYTES for kind in ("png", "jpeg", "webp")}}}
 
 
 @router.post("/search")

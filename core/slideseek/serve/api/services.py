@@ -41,7 +41,8 @@ class Services:
 
     async def entry(self, key: str) -> Entry:
         """Return the slide of a key, or raise `NotThereError`. Only an unknown key makes the catalogue be looked at."""
-        return self.desk.loaded.get(key) or await self.asking.run(self.fresh_entry, key)
+        found = self.desk.loaded.get(key)
+        return found if found is not None else await self.asking.run(self.fresh_entry, key)
 
     def fresh_entry(self, key: str) -> Entry:
         """Return the slide of a key as the catalogue knows it now, or raise `NotThereError`; may block."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal, TypeAlias
 
 from fastapi import APIRouter, Header, Path, Query, Response
 
@@ -29,8 +29,9 @@ from slideseek.serve.tiles import MAX_LEVEL, TILE, Picture
 router = APIRouter(tags=["slides"])
 
 MAX_TILE = FARTHEST // TILE
-JPEG = {200: {"content": {"image/jpeg": {"schema": {"type": "string", "format": "binary"}}}}}
-NOT_MODIFIED = {304: {"description": "The picture the browser has is the right one."}}
+Responses: TypeAlias = dict[int | str, dict[str, Any]]
+JPEG: Responses = {200: {"content": {"image/jpeg": {"schema": {"type": "string", "format": "binary"}}}}}
+NOT_MODIFIED: Responses = {304: {"description": "The picture the browser has is the right one."}}
 
 Key = Annotated[SlideKey, Path()]
 Text = Annotated[str, Query(max_length=200, description="Words that all occur in a slide's id or fields.")]

@@ -14,7 +14,6 @@ from functools import cached_property
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 from slideseek.types import Float64, Int32, Int64
 from slideseek_plugins.encoders.deep.network import CVAE
@@ -91,13 +90,19 @@ def entries_of(layers: dict[str, tuple[int, int]], chosen: Int64) -> tuple[Entri
 
 
 def backpropagate(
-    network: CVAE, x: Tensor, site: Tensor, wanted: Sequence[str], weight: Tensor | None = None
+    network: CVAE,
+    x: Tensor,
+    site: Tensor,
+    wanted: Sequence[str],
+    weight: Tensor | None = None,
+    fed: Sequence[str] = (),
 ) -> dict[str, Trace]:
     """Return the traces of the `wanted` layers for the loss sum_t w_t ||x_t - xhat_t||^2 with z = mu (Eq. 15).
 
     x: (n, width), the network's input, in the network's type. site: int64 (n,). weight: w (n,), ones when None, so
-    that 1 / n a patch makes sums over patches means. The pass stops at the first layer
-    whose inputs nobody asks about. `logvar` takes no part when z = mu: its trace is all zeros.
+    that 1 / n a patch makes sums over patches means. fed: further layers of which only what goes in is returned, with
+    a delta of no columns. The pass stops at the first wanted layer. `logvar` takes no part when z = mu: its trace is
+    all zeros.
     """
     with torch.no_grad():
         inward = {"encoder.0": x}
@@ -107,7 +112,7 @@ def backpropagate(
         inward |= {"mu": h, "logvar": h}
         parts = [network.mu(h)]
         if network.shape.sites:
-            parts.append(functional.one_hot(site, network.shape.sites).to(x.dtype))
+            parts.append(torch.eye(network.shape.sites, dtype=x.dtype, device=x.device)[site])
         chance = None
         if network.logits is not None:
             inward["logits"] = h
@@ -138,7 +143,9 @@ def backpropagate(
             for i in range(top, 0, -1):
                 if need.before(f"encoder.{i}"):
                     delta[f"encoder.{i - 1}"] = _through(network, f"encoder.{i}", delta, inward[f"encoder.{i}"])
-        return {name: Trace(delta[name], inward[name]) for name in wanted}
+        nothing = x.new_empty((len(x), 0))
+        only_fed = {name: Trace(nothing, inward[name]) for name in fed}
+        return only_fed | {name: Trace(delta[name], inward[name]) for name in wanted}
 
 
 class _Need:

@@ -11,6 +11,7 @@ import torch
 from slideseek.types import Float32, Float64, Int64
 from slideseek_plugins.encoders.deep.extraction import Entries, Trace, backpropagate, entries_of, full_sums
 from slideseek_plugins.encoders.deep.inputs import Inputs
+from slideseek_plugins.encoders.deep.narrowing import Narrow, narrowed
 from slideseek_plugins.encoders.deep.network import CVAE
 from slideseek_plugins.encoders.order import CHUNK, canonical_chunks
 
@@ -24,10 +25,14 @@ alike, so that a patch gets the same bits alone and in company."""
 
 @dataclass(frozen=True)
 class Part:
-    """Which entries of the gradient are wanted: flat positions, None for all; `entries` when they are few."""
+    """Which entries of the gradient are wanted: flat positions, None for all; `entries` when they are few.
+
+    narrow: of the first layer of `entries`, whose outputs are then numbered as it does.
+    """
 
     chosen: Int64 | None = None
     entries: tuple[Entries, ...] = ()
+    narrow: Narrow | None = None
 
 
 @dataclass(frozen=True)
@@ -70,7 +75,7 @@ class Gradients:
         """Prepare flat positions, int64 (M,), for a `Job`; None is the whole gradient."""
         if chosen is None or len(chosen) * _FEW > self.size:
             return Part(chosen)
-        return Part(chosen, entries_of(self.layers, chosen))
+        return Part(chosen, *narrowed(self.network, entries_of(self.layers, chosen)))
 
     def means(self, jobs: Sequence[Job]) -> Iterator[Float32 | Float64]:
         """Yield, slide by slide, the mean over patches: (size,) or (M,).
@@ -105,8 +110,8 @@ class Gradients:
     def _add(self, waiting: list[tuple[int, Float32]], jobs: Sequence[Job], sums: dict[int, Float32 | Float64]) -> None:
         if not waiting:
             return
-        wanted = self._wanted([jobs[number] for number, _ in waiting])
-        traces = self._pass([(jobs[i].site, len(jobs[i].features), chunk) for i, chunk in waiting], wanted)
+        wanted, fed = self._asked([jobs[number].part for number, _ in waiting])
+        traces = self._pass([(jobs[i].site, len(jobs[i].features), chunk) for i, chunk in waiting], wanted, fed)
         start = 0
         for number, chunk in waiting:
             own = {name: trace.rows(start, start + len(chunk)) for name, trace in traces.items()}
@@ -114,13 +119,21 @@ class Gradients:
             sums[number] = sums[number].astype(np.float64) + found if number in sums else found
             start += _padded(len(chunk))
 
-    def _wanted(self, jobs: Sequence[Job]) -> list[str]:
-        asked: set[str] = set()
-        for job in jobs:
-            asked |= {entry.layer for entry in job.part.entries} or set(self.layers)
-        return [name for name in self.layers if name in asked]
+    def _asked(self, parts: Sequence[Part]) -> tuple[list[str], list[str]]:
+        """Return the layers whose traces are wanted, and those of which only what goes in is."""
+        wanted: set[str] = set()
+        fed: set[str] = set()
+        for part in parts:
+            layers = {entry.layer for entry in part.entries} or set(self.layers)
+            if part.narrow:
+                layers = layers - {part.narrow.layer} | {part.narrow.following}
+                fed.add(part.narrow.layer)
+            wanted |= layers
+        return sorted(wanted), sorted(fed)
 
-    def _pass(self, parts: Sequence[tuple[int, int, Float32]], wanted: Sequence[str]) -> dict[str, Trace]:
+    def _pass(
+        self, parts: Sequence[tuple[int, int, Float32]], wanted: Sequence[str], fed: Sequence[str] = ()
+    ) -> dict[str, Trace]:
         """Run chunks given as (site, patches in the whole slide, rows) through the network, one after another."""
         total = sum(_padded(len(chunk)) for _, _, chunk in parts)
         x = np.zeros((total, self.network.shape.width), dtype=np.float32)
@@ -132,13 +145,14 @@ class Gradients:
             start += _padded(len(chunk))
         y = self.inputs(x, self.dtype, self.device)
         sites, weights = torch.from_numpy(site).to(self.device), torch.from_numpy(weight).to(self.device, self.dtype)
-        return backpropagate(self.network, y, sites, wanted, weights)
+        return backpropagate(self.network, y, sites, wanted, weights, fed)
 
     def _sums(self, traces: dict[str, Trace], part: Part) -> Float32 | Float64:
         if part.chosen is not None and part.entries:
             values = np.empty(len(part.chosen))
+            own = {part.narrow.layer: part.narrow.trace(self.network, traces)} if part.narrow else {}
             for entry in part.entries:
-                values[entry.place] = entry.sums(traces[entry.layer])
+                values[entry.place] = entry.sums(own.get(entry.layer, traces[entry.layer]))
             return values
         out = torch.empty(self.size, dtype=self.dtype, device=self.device)
         full_sums(self.layers, {name: trace.aligned() for name, trace in traces.items()}, out)

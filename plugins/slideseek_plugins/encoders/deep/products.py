@@ -10,22 +10,24 @@ from numpy.typing import NDArray
 
 from slideseek.types import Float64, Int32
 
-_BLOCK = 16
-"""Rows multiplied at a time: a column of float32 is then one line of the cache. Another value would be another order of
-additions."""
+_BLOCK = 128
+"""Rows multiplied at a time. Another value would be another order of additions."""
+
+_TILE = 8
+"""Rows copied at a time. Rows of a power of two of bytes share few lines of the cache, and more would evict them."""
 
 
 @numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _gather(values: NDArray[Any], columns: Int32, start: int, out: NDArray[Any]) -> None:
-    """Copy rows `start` to `start` + 16 of the `columns` of `values` (n, p) to `out` (len(columns), 16); 0 beyond n."""
-    if start + _BLOCK <= values.shape[0]:
+def _gather(values: NDArray[Any], columns: Int32, start: int, count: int, out: NDArray[Any]) -> None:
+    """Copy `count` rows of the `columns` of `values` (n, p), from row `start` on, to `out` (len(columns), >= count)."""
+    tiled = count - count % _TILE
+    for first in range(0, tiled, _TILE):
         for j in range(len(columns)):
-            for t in range(_BLOCK):
-                out[j, t] = values[start + t, columns[j]]
-    else:
+            for t in range(_TILE):
+                out[j, first + t] = values[start + first + t, columns[j]]
+    for t in range(tiled, count):
         for j in range(len(columns)):
-            for t in range(_BLOCK):
-                out[j, t] = values[start + t, columns[j]] if start + t < values.shape[0] else 0.0
+            out[j, t] = values[start + t, columns[j]]
 
 
 @numba.njit(cache=True, nogil=True, fastmath={"reassoc"})  # type: ignore[untyped-decorator]
@@ -36,22 +38,24 @@ def entry_sums(
     sum_t left[t, rows[row[i]]] for the rest.
 
     left (n, p) and right (n, q) are float32 or float64. rows, columns: the distinct ones that are met; row (m,) and
-    column: numbers into them. Products are exact for float32. The order of additions is that of the compiled loop
-    over a fixed number of rows, so a sum is the same bits whatever else is asked for beside it.
+    column: numbers into them. Products of float32 are exact. The compiled loop fixes the order of additions by n
+    alone, so that a sum is the same bits whatever else is asked for beside it.
     """
     out = np.zeros(len(row))
-    a, b = np.empty((len(rows), _BLOCK), left.dtype), np.empty((len(columns), _BLOCK), right.dtype)
+    room = min(_BLOCK, left.shape[0])
+    a, b = np.empty((len(rows), room), left.dtype), np.empty((len(columns), room), right.dtype)
     for start in range(0, left.shape[0], _BLOCK):
-        _gather(left, rows, start, a)
-        _gather(right, columns, start, b)
+        count = min(_BLOCK, left.shape[0] - start)
+        _gather(left, rows, start, count, a)
+        _gather(right, columns, start, count, b)
         for i in range(len(column)):
             total = 0.0
-            for t in range(_BLOCK):
+            for t in range(count):
                 total += np.float64(a[row[i], t]) * np.float64(b[column[i], t])
             out[i] += total
         for i in range(len(column), len(row)):
             total = 0.0
-            for t in range(_BLOCK):
+            for t in range(count):
                 total += np.float64(a[row[i], t])
             out[i] += total
     return out

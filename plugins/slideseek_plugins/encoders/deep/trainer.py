@@ -50,7 +50,7 @@ class Trainer:
             self.bags, self.known.validation_counts, self.known.width, batch, self.pool, self.seed
         )
         self._optimiser = torch.optim.Adam(
-            self._parameters, lr=self.settings.learning_rate, weight_decay=self.settings.weight_decay, foreach=False
+            self._parameters, lr=self.settings.learning_rate, weight_decay=self.settings.weight_decay, fused=True
         )
 
     def run(self, folder: Path | None, fingerprint: str, progress: Progress | None) -> list[Row]:

@@ -1,0 +1,118 @@
+"""A report from cells: which tables and figures there are is decided by which cells there are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from slideseek import __version__
+from slideseek.bench.report.classification import classification_tables
+from slideseek.bench.report.comparisons import compare_variants
+from slideseek.bench.report.figures import Figure, engines_figure, size_figure, sweep_figures
+from slideseek.bench.report.grid import Table
+from slideseek.bench.report.retrieval_tables import MACRO_F1, SectionTables
+from slideseek.bench.report.settings import ReportSettings
+from slideseek.bench.report.sweeps import sweep_families
+from slideseek.bench.report.training import training_figures
+from slideseek.bench.report.variants import Section, make_sections
+from slideseek.bench.results import Cell
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One dataset under one protocol. facts: name and value, shown under the heading."""
+
+    heading: str
+    facts: Mapping[str, str] = field(default_factory=dict)
+    tables: tuple[Table, ...] = ()
+    figures: tuple[Figure, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The whole report, before any format."""
+
+    title: str
+    facts: Mapping[str, str]
+    parts: tuple[Part, ...]
+
+
+def make_report(title: str, cells: Sequence[Cell], settings: ReportSettings) -> Report:
+    """Make the report of cells; tables show engines in the order their cells come, controls last."""
+    ordered = sorted(cells, key=lambda cell: cell.control)
+    parts = [_retrieval(section, settings) for section in make_sections(ordered)]
+    for heading, table in classification_tables(ordered, settings):
+        _append(parts, heading, table)
+    for heading, figure in training_figures(ordered):
+        _append(parts, heading, figure)
+    return Report(title, _facts(ordered), tuple(parts))
+
+
+def _retrieval(section: Section, settings: ReportSettings) -> Part:
+    tables = SectionTables(section, settings)
+    families = sweep_families(section)
+    shown = section.plain or section.variants
+    made = [tables.overview()]
+    figures: list[Figure] = []
+    if len(section.variants) > 1:
+        figures.append(engines_figure(tables, section.variants))
+    if section.plain or not families:
+        made.append(tables.engines_by_class(shown))
+    for family in families:
+        made.append(tables.sweep(family))
+        figures += sweep_figures(tables, family)
+    size = size_figure(tables)
+    if size is not None:
+        figures.append(size)
+    if not section.cells[0].control:
+        _, sums = tables.votes()
+        compared = compare_variants(section, shown, settings, sums, MACRO_F1, f"macro F1, {tables.vote}")
+        made += [compared] if compared else []
+    return Part(section.name, _section_facts(section), tuple(made), tuple(figures))
+
+
+def _append(parts: list[Part], heading: str, thing: Table | Figure) -> None:
+    """Add a table or figure to the part of that heading, or begin one."""
+    place = next((i for i, part in enumerate(parts) if part.heading == heading), None)
+    old = parts[place] if place is not None else Part(heading)
+    if isinstance(thing, Table):
+        new = Part(heading, old.facts, (*old.tables, thing), old.figures)
+    else:
+        new = Part(heading, old.facts, old.tables, (*old.figures, thing))
+    if place is None:
+        parts.append(new)
+    else:
+        parts[place] = new
+
+
+def _section_facts(section: Section) -> dict[str, str]:
+    cell = section.cells[0]
+    protocol, dataset = cell.protocol, cell.dataset
+    fits = sorted({c.protocol.fit for c in section.cells})
+    facts = {
+        "dataset": f"{dataset.name}: {dataset.slides:,} slides of {dataset.patients:,} patients",
+        "search": f"{protocol.mode}, target {protocol.target}, leave one {protocol.leave_out} out",
+        "fit": ", ".join(fits),
+        "asked": f"{len({name for v in section.variants for lists in v.lists for name in lists.ids}):,} slides of "
+        f"{len(section.patients):,} patients, {len(section.classes)} classes",
+        "fingerprint": dataset.fingerprint[:16],
+    }
+    if cell.control:
+        facts["control"] = "labels were shuffled on purpose: numbers above chance would mean that labels leak"
+    return {name: value for name, value in facts.items() if value}
+
+
+def _facts(cells: Sequence[Cell]) -> dict[str, str]:
+    versions: dict[str, set[str]] = {}
+    for cell in cells:
+        for name, version in cell.versions.items():
+            versions.setdefault(name, set()).add(str(version))
+    created = [cell.created for cell in cells if cell.created]
+    facts = {
+        "cells": str(len(cells)),
+        "seeds": ", ".join(str(seed) for seed in sorted({cell.seed for cell in cells})),
+        "run": f"{min(created)[:16]} to {max(created)[:16]}".replace("T", " ") if created else "",
+        "versions": ", ".join(f"{name} {'/'.join(sorted(seen))}" for name, seen in sorted(versions.items())),
+        "report": f"slideseek {__version__}",
+    }
+    return {name: value for name, value in facts.items() if value}

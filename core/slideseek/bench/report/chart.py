@@ -1,0 +1,283 @@
+"""Charts as SVG text. Colours are classes, so that the page they stand on decides them, light or dark."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+
+WIDTH, HEIGHT = 620, 380
+LEFT, RIGHT, TOP, BOTTOM = 64, 18, 16, 50
+SERIES = 8
+_MARKERS = ("circle", "square", "diamond", "triangle")
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """One line or cloud of points. low, high: bounds drawn as whiskers. labels: a name beside each point."""
+
+    name: str
+    x: Sequence[float]
+    y: Sequence[float]
+    low: Sequence[float | None] = ()
+    high: Sequence[float | None] = ()
+    labels: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """An axis. ticks: shown there, instead of round numbers; for an option that took a few values."""
+
+    label: str
+    log: bool = False
+    ticks: Sequence[float] = ()
+    from_zero: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """A horizontal line with a name: what the series are compared with."""
+
+    name: str
+    y: float
+
+
+class _Scale:
+    """Maps values to pixels, and knows round numbers to label."""
+
+    def __init__(self, values: Sequence[float], axis: Axis, start: float, end: float) -> None:
+        self.axis, self.start, self.end = axis, start, end
+        low, high = min(values), max(values)
+        if axis.log:
+            low, high = math.log10(low), math.log10(high)
+        if axis.from_zero:
+            low = min(low, 0.0)
+        room = (high - low) * 0.06 or abs(high) * 0.1 or 1.0
+        self.low = low if axis.from_zero and low == 0 else low - room
+        self.high = high + room
+
+    def __call__(self, value: float) -> float:
+        place = math.log10(value) if self.axis.log else value
+        return self.start + (place - self.low) / (self.high - self.low) * (self.end - self.start)
+
+    @property
+    def ticks(self) -> list[float]:
+        if self.axis.ticks:
+            return list(self.axis.ticks)
+        if self.axis.log:
+            powers = range(math.ceil(self.low), math.floor(self.high) + 1)
+            ticks = [10.0**power for power in powers]
+            if len(ticks) >= 2:
+                return ticks
+            fine = [m * 10.0**p for p in range(math.floor(self.low), math.ceil(self.high) + 1) for m in (1, 2, 3, 5, 7)]
+            return [tick for tick in fine if self.low <= math.log10(tick) <= self.high]
+        step = _round_step((self.high - self.low) / 6)
+        first = math.ceil(self.low / step)
+        return [step * i for i in range(first, math.floor(self.high / step) + 1)]
+
+
+def line_chart(
+    series: Sequence[Series], x: Axis, y: Axis, title: str, levels: Sequence[Level] = (), join: bool = True
+) -> str:
+    """Return a chart of lines with markers and whiskers; `join` False draws points alone."""
+    number_of_lines = _legend_lines([s.name for s in series] if join or len(series) > 1 else [])
+    top = TOP + 20 * number_of_lines
+    height = HEIGHT + 20 * number_of_lines
+    xs = _Scale([v for s in series for v in s.x], x, LEFT, WIDTH - RIGHT)
+    bounds = [v for s in series for part in (s.y, s.low, s.high) for v in part if v is not None]
+    ys = _Scale([*bounds, *(level.y for level in levels)], y, height - BOTTOM, top)
+    parts = [_frame(xs, ys, x, y, top, height)]
+    for level in levels:
+        at = ys(level.y)
+        parts.append(f'<line class="level" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{at:.1f}" y2="{at:.1f}"/>')
+    taken = [(xs(a), ys(b)) for s in series for a, b in zip(s.x, s.y)]
+    for number, one in enumerate(series):
+        beside = (
+            7 * (number - (len(series) - 1) / 2) if any(low is not None for low in one.low) else 0.0
+        )  # whiskers of two series must not meet
+        parts.append(_draw_series(one, number, xs, ys, join, beside))
+        parts += _point_names(one, xs, ys, taken)
+    for level in levels:  # names after all lines, so that nothing crosses them
+        at = ys(level.y) - 5
+        parts.append(f'<text class="level-name" x="{WIDTH - RIGHT - 4}" y="{at:.1f}">{escape(level.name)}</text>')
+    if number_of_lines:
+        parts.append(_legend([s.name for s in series], join))
+    return _svg(WIDTH, height, title, parts)
+
+
+def trace_chart(series: Sequence[Series], x: Axis, y: Axis, title: str) -> str:
+    """Return thin lines without markers, for curves of many points; equal pixels are drawn once, peaks kept."""
+    lines = _legend_lines([s.name for s in series])
+    top, height = TOP + 20 * lines, HEIGHT + 20 * lines
+    xs = _Scale([v for s in series for v in s.x], x, LEFT, WIDTH - RIGHT)
+    ys = _Scale([v for s in series for v in s.y], y, height - BOTTOM, top)
+    parts = [_frame(xs, ys, x, y, top, height)]
+    for number, one in enumerate(series):
+        points = " ".join(f"{a:.1f},{b:.1f}" for a, b in _thin([(xs(a), ys(b)) for a, b in zip(one.x, one.y)]))
+        parts.append(f'<polyline class="trace s{number % SERIES}" points="{points}"/>')
+    parts.append(_legend([s.name for s in series], join=True, markers=False))
+    return _svg(WIDTH, height, title, parts)
+
+
+def interval_chart(rows: Sequence[tuple[str, float, float | None, float | None, bool]], x: Axis, title: str) -> str:
+    """Return one horizontal dot with its interval a row: (name, value, low, high, highlighted)."""
+    left = 20 + min(260, 7 * max(len(name) for name, *_ in rows))
+    height = TOP + 30 * len(rows) + BOTTOM
+    values = [v for _, *numbers, _ in rows for v in numbers if v is not None]
+    xs = _Scale(values, x, left, WIDTH - RIGHT - 34)
+    parts = []
+    for tick in xs.ticks:
+        at = xs(tick)
+        parts.append(f'<line class="grid" x1="{at:.1f}" x2="{at:.1f}" y1="{TOP}" y2="{height - BOTTOM}"/>')
+        parts.append(f'<text class="tick x" x="{at:.1f}" y="{height - BOTTOM + 18}">{_label(tick)}</text>')
+    for i, (name, value, low, high, best) in enumerate(rows):
+        y = TOP + 30 * i + 15
+        css = "best" if best else "other"
+        parts.append(f'<text class="row-name {css}" x="{left - 12}" y="{y + 4}">{escape(name)}</text>')
+        if low is not None and high is not None:
+            parts.append(f'<line class="whisker {css}" x1="{xs(low):.1f}" x2="{xs(high):.1f}" y1="{y}" y2="{y}"/>')
+        parts.append(f'<circle class="dot {css}" cx="{xs(value):.1f}" cy="{y}" r="5"/>')
+        after = max(xs(value), xs(high) if high is not None else 0) + 8
+        parts.append(f'<text class="value {css}" x="{after:.1f}" y="{y + 4}">{value:.1f}</text>')
+    middle = (left + WIDTH - RIGHT) / 2
+    parts.append(f'<text class="axis x" x="{middle:.0f}" y="{height - 10}">{escape(x.label)}</text>')
+    return _svg(WIDTH, height, title, parts)
+
+
+def _frame(xs: _Scale, ys: _Scale, x: Axis, y: Axis, top: int, height: int) -> str:
+    parts = []
+    for tick in ys.ticks:
+        at = ys(tick)
+        parts.append(f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{at:.1f}" y2="{at:.1f}"/>')
+        parts.append(f'<text class="tick y" x="{LEFT - 8}" y="{at + 4:.1f}">{_label(tick)}</text>')
+    for tick in xs.ticks:
+        at = xs(tick)
+        parts.append(
+            f'<line class="mark" x1="{at:.1f}" x2="{at:.1f}" y1="{height - BOTTOM}" y2="{height - BOTTOM + 5}"/>'
+        )
+        parts.append(f'<text class="tick x" x="{at:.1f}" y="{height - BOTTOM + 19}">{_label(tick)}</text>')
+    parts.append(f'<line class="base" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{height - BOTTOM}" y2="{height - BOTTOM}"/>')
+    parts.append(f'<text class="axis x" x="{(LEFT + WIDTH - RIGHT) / 2:.0f}" y="{height - 8}">{escape(x.label)}</text>')
+    middle = (top + height - BOTTOM) / 2
+    parts.append(f'<text class="axis y" transform="translate(15 {middle:.0f}) rotate(-90)">{escape(y.label)}</text>')
+    return "".join(parts)
+
+
+def _draw_series(one: Series, number: int, xs: _Scale, ys: _Scale, join: bool, beside: float) -> str:
+    parts, css = [], f"s{number % SERIES}"
+    points = [(xs(a) + beside, ys(b)) for a, b in zip(one.x, one.y)]
+    for (at, _), low, high in zip(points, one.low, one.high):
+        if low is not None and high is not None:
+            ends = f'y1="{ys(low):.1f}" y2="{ys(high):.1f}"'
+            parts.append(f'<line class="whisker {css}" x1="{at:.1f}" x2="{at:.1f}" {ends}/>')
+    if join and len(points) > 1:
+        listed = " ".join(f"{a:.1f},{b:.1f}" for a, b in points)
+        parts.append(f'<polyline class="line {css}" points="{listed}"/>')
+    return "".join([*parts, *(_marker(number, a, b) for a, b in points)])
+
+
+def _point_names(one: Series, xs: _Scale, ys: _Scale, points: Sequence[tuple[float, float]]) -> list[str]:
+    """Return the names of points where they cover neither a point nor another name; crowded ones show on hover."""
+    parts: list[str] = []
+    taken = [(x - 6, y - 6, x + 6, y + 6) for x, y in points]
+    for a, b, name in zip(one.x, one.y, one.labels):
+        x, y, width = xs(a), ys(b), 6.3 * len(name)
+        places = (
+            (x + 9, y + 4, "start", x + 9),
+            (x - 9, y + 4, "end", x - 9 - width),
+            (x, y - 10, "middle", x - width / 2),
+            (x, y + 18, "middle", x - width / 2),
+            (x + 7, y - 8, "start", x + 7),
+            (x + 7, y + 16, "start", x + 7),
+            (x - 7, y - 8, "end", x - 7 - width),
+            (x - 7, y + 16, "end", x - 7 - width),
+        )
+        for at, line, anchor, left in places:
+            box = (left, line - 10, left + width, line + 2)
+            inside = left > LEFT and left + width < WIDTH - 4 and line < ys.start
+            if inside and not any(_overlap(box, other) for other in taken):
+                taken.append(box)
+                parts.append(
+                    f'<text class="point-name" text-anchor="{anchor}" x="{at:.1f}" y="{line:.1f}">{escape(name)}</text>'
+                )
+                break
+        parts.append(f'<circle class="hover" cx="{x:.1f}" cy="{y:.1f}" r="9"><title>{escape(name)}</title></circle>')
+    return parts
+
+
+def _overlap(one: tuple[float, float, float, float], other: tuple[float, float, float, float]) -> bool:
+    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
+
+
+def _marker(number: int, x: float, y: float) -> str:
+    css = f'class="dot s{number % SERIES}"'
+    shape = _MARKERS[number % len(_MARKERS)]
+    if shape == "circle":
+        return f'<circle {css} cx="{x:.1f}" cy="{y:.1f}" r="4.5"/>'
+    if shape == "square":
+        return f'<rect {css} x="{x - 4:.1f}" y="{y - 4:.1f}" width="8" height="8"/>'
+    corners = [(0, -5.6), (5.6, 0), (0, 5.6), (-5.6, 0)] if shape == "diamond" else [(0, -5.4), (5.2, 4), (-5.2, 4)]
+    return f'<polygon {css} points="{" ".join(f"{x + a:.1f},{y + b:.1f}" for a, b in corners)}"/>'
+
+
+def _legend_places(names: Sequence[str]) -> list[tuple[float, int]]:
+    """Return where the names of a legend start, and on which line."""
+    places: list[tuple[float, int]] = []
+    x, line = float(LEFT), 0
+    for name in names:
+        width = 34 + 7.2 * len(name)
+        if x + width > WIDTH and x > LEFT:
+            x, line = float(LEFT), line + 1
+        places.append((x, line))
+        x += width
+    return places
+
+
+def _legend_lines(names: Sequence[str]) -> int:
+    return _legend_places(names)[-1][1] + 1 if names else 0
+
+
+def _legend(names: Sequence[str], join: bool, markers: bool = True) -> str:
+    parts = []
+    for number, (name, (x, line)) in enumerate(zip(names, _legend_places(names))):
+        y = 14 + 20 * line
+        if join:
+            parts.append(f'<line class="line s{number % SERIES}" x1="{x:.0f}" x2="{x + 18:.0f}" y1="{y}" y2="{y}"/>')
+        if markers:
+            parts.append(_marker(number, x + 9, y))
+        parts.append(f'<text class="legend" x="{x + 24:.0f}" y="{y + 4}">{escape(name)}</text>')
+    return "".join(parts)
+
+
+def _svg(width: int, height: int, title: str, parts: Sequence[str]) -> str:
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="chart" viewBox="0 0 {width} {height}" role="img" '
+        f'aria-label="{escape(title)}"><title>{escape(title)}</title>{"".join(parts)}</svg>'
+    )
+
+
+def _thin(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Keep the first, lowest, highest and last point of each half pixel, so that no peak is lost."""
+    if len(points) < 2 * WIDTH:
+        return list(points)
+    columns: dict[int, list[tuple[float, float]]] = {}
+    for point in points:
+        columns.setdefault(int(point[0] * 2), []).append(point)
+    kept = []
+    for column in columns.values():
+        ends = {column.index(p) for p in (min(column, key=lambda p: p[1]), max(column, key=lambda p: p[1]))}
+        kept += [column[i] for i in sorted(ends | {0, len(column) - 1})]
+    return kept
+
+
+def _round_step(step: float) -> float:
+    power = 10.0 ** math.floor(math.log10(step))
+    return next(m * power for m in (1, 2, 2.5, 5, 10) if m * power >= step * 0.999)
+
+
+def _label(value: float) -> str:
+    if value and (abs(value) < 5e-3 or abs(value) >= 1e7):
+        mantissa, _, power = f"{value:.0e}".partition("e")
+        return f"{mantissa}e{int(power)}"
+    return f"{value:,.10g}" if abs(value) >= 1000 else f"{round(value, 10):g}"

@@ -1,0 +1,59 @@
+"""Check what plugins return; the runner believes none of it. Every violation names the plugin."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from slideseek.errors import PluginError
+from slideseek.types import Code, CodeSpec, Hit, Mask
+
+_KIT = "run 'slideseek plugins check' on it"
+
+
+def check_code(code: Any, slide_id: str, spec: CodeSpec, owner: str) -> Code:
+    """Return a code that keeps the encoder's promise; anything else is a `PluginError`."""
+    if not isinstance(code, Code):
+        raise PluginError(f"{owner} returned {type(code).__name__} instead of a Code for {slide_id!r}", _KIT)
+    if wrong := code.mismatch(spec):
+        raise PluginError(f"{owner} broke its promise for {slide_id!r}: {wrong}", _KIT)
+    if code.slide_id != slide_id:
+        raise PluginError(f"{owner} returned a code of {code.slide_id!r} for {slide_id!r}", _KIT)
+    return code
+
+
+def check_ids(ids: Sequence[str], added: Sequence[str], owner: str) -> None:
+    """Raise `PluginError` unless an index holds exactly what was added."""
+    if len(ids) != len(added) or set(ids) != set(added):
+        raise PluginError(f"{owner} was given {len(added)} slides and lists {len(ids)} others", _KIT)
+
+
+def check_hits(hits: Any, ids: Sequence[str], among: Mask, k: int, owner: str) -> list[Hit]:
+    """Return hits that are what a search may answer; anything else is a `PluginError`.
+
+    Checked: at most k hits, each slide once, only slides the mask lets in (so never the query's patient), finite
+    distances that never go down.
+    """
+    if not isinstance(hits, list) or not all(isinstance(hit, Hit) for hit in hits):
+        raise PluginError(f"{owner}: search() did not return a list of hits", _KIT)
+    if len(hits) > k:
+        raise PluginError(f"{owner} returned {len(hits)} hits where {k} were asked for", _KIT)
+    allowed = {slide_id for slide_id, inside in zip(ids, among) if inside}
+    seen: set[str] = set()
+    last = -math.inf
+    for rank, hit in enumerate(hits, 1):
+        if hit.slide_id in seen:
+            raise PluginError(f"{owner} found {hit.slide_id!r} twice", _KIT)
+        if hit.slide_id not in allowed:
+            what = "a slide the mask leaves out" if hit.slide_id in set(ids) else "a slide it does not hold"
+            raise PluginError(f"{owner} found {hit.slide_id!r} at rank {rank}: {what}", _KIT)
+        if not math.isfinite(hit.distance):
+            raise PluginError(f"{owner}: the distance at rank {rank} is {hit.distance}", _KIT)
+        if hit.distance < last:
+            raise PluginError(
+                f"{owner}: the distance at rank {rank} is {hit.distance:g}, below {last:g} before it", _KIT
+            )
+        seen.add(hit.slide_id)
+        last = hit.distance
+    return hits

@@ -1,0 +1,1 @@
+"""Show evidence: as a table, as pictures, and as GeoJSON for QuPath."""

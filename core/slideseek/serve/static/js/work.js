@@ -1,0 +1,257 @@
+// The workplace: the query under glass, what was found beside it, and a hit next to the query.
+import { explain, search } from "./api.js";
+import { el, problem, toast } from "./dom.js";
+import { EvidenceBar } from "./evidence.js";
+import { Pane, Together, tool } from "./pane.js";
+import { drawResults } from "./results.js";
+import { go, state, toBrowse, toQuery } from "./state.js";
+
+const QUERY = ["slide", "patch", "region"];
+const SEARCH = [...QUERY, "engine", "vs", "k", "mode", "same", "where"];
+const EXPLAIN = [...QUERY, "hit", "by"];
+const changed = (names, now, before) => !before || names.some((name) => now[name] !== before[name]);
+
+export class Work {
+  constructor(archive) {
+    this.archive = archive;
+    this.draw = tool("▭", "Search a region: draw a rectangle (r)", () => this.drawRegion());
+    this.draw.id = "draw";
+    this.query = new Pane("Query", { actions: [this.draw], onmove: (pane) => this.together.moved(pane) });
+    this.hit = new Pane("Hit", { onmove: (pane) => this.together.moved(pane) });
+    this.together = new Together(this.query, this.hit);
+    this.evidence = new EvidenceBar(this.query, this.hit);
+    this.query.paint = (context, rectangle) => { this.evidence.paint("query", context, rectangle); this.paintRegion(context, rectangle); };
+    this.hit.paint = (context, rectangle) => this.evidence.paint("hit", context, rectangle);
+    this.answers = [];
+    this.ask = el("div", { class: "ask" });
+    this.panes = el("div", { class: "panes" }, this.query.element);
+    this.results = el("section", { class: "results", "aria-label": "Hits", id: "results" });
+    this.stage = el("div", { class: "stage" }, el("div", { class: "look" }, this.panes, this.evidence.element), this.results);
+    this.element = el("div", { class: "work" }, this.ask, this.stage);
+  }
+
+  get engine() { return state().engine || this.archive.engines.find((one) => !one.problem)?.name || this.archive.engines[0]?.name || ""; }
+
+  show(before) {
+    const now = state();
+    if (changed(SEARCH, now, before)) { this.drawAsk(); this.search(); }
+    if (changed(["slide", "patch"], now, before)) this.openQuery();
+    else if (changed(["region"], now, before)) { this.query.drawn = null; this.drawQueryHead(); this.query.redraw(); }
+    if (changed(["hit", "by"], now, before)) this.openHit();
+    else if (changed(EXPLAIN, now, before)) this.explain();
+    if (changed(["sync"], now, before)) this.setTogether();
+    this.evidence.update();
+  }
+
+  leave() {
+    this.searching?.abort();
+    this.explaining?.abort();
+    this.opening?.abort();
+    this.query.stopDrawing?.();
+    this.query.close();
+    this.hit.close();
+  }
+
+  // What is asked, as the API takes it.
+  asked() {
+    const { slide, patch, region } = state();
+    if (patch) return { kind: "patch", patch };
+    if (!region) return { kind: "slide", slide };
+    const [x, y, width, height] = region.split(",").map(Number);
+    return { kind: "region", slide, x, y, width, height };
+  }
+
+  drawAsk() {
+    const now = state();
+    const engines = this.archive.engines;
+    const choice = (name, value, options, attributes = {}) => el("select", { ...attributes, onchange: (event) => go({ [name]: event.target.value, ...(name === "engine" ? { hit: "", by: "" } : {}) }) },
+      ...options.map(([id, text, disabled]) => el("option", { value: id, selected: id === value, disabled: disabled || null }, text)));
+    const named = engines.map((one) => [one.name, one.problem ? `${one.name} (not ready)` : one.name, Boolean(one.problem)]);
+    const others = named.filter(([name]) => name !== this.engine);
+    this.ask.replaceChildren(
+      el("button", { class: "button", type: "button", id: "back", title: "All slides (b)", onclick: () => go(toBrowse) }, "← Slides"),
+      el("label", {}, "Engine", choice("engine", this.engine, named, { id: "engine" })),
+      el("label", {}, "Compare with", choice("vs", now.vs, [["", "no other"], ...others], { id: "versus", disabled: others.length ? null : true })),
+      el("label", {}, "Among", choice("mode", now.mode, [["horizontal", "all slides"], ["vertical", "slides of the same site"]], { id: "mode" })),
+      el("span", { class: "grow" }),
+      this.more());
+  }
+
+  more() {
+    const now = state();
+    const where = el("input", { type: "text", id: "where", value: now.where, placeholder: "center=centre-a", maxlength: 300, onchange: (event) => go({ where: event.target.value.trim() }) });
+    return el("details", {},
+      el("summary", { class: "button" }, "More"),
+      el("div", {},
+        el("label", {}, "Hits", el("select", { onchange: (event) => go({ k: Number(event.target.value) }) }, ...[5, 10, 20, 50].map((k) => el("option", { value: String(k), selected: k === now.k }, String(k))))),
+        el("label", {}, "Include the query’s own patient", el("input", { type: "checkbox", id: "same", checked: now.same, onchange: (event) => go({ same: event.target.checked }) })),
+        el("label", { class: "where" }, "Only where", where),
+        el("button", { class: "button", type: "button", onclick: () => navigator.clipboard?.writeText(location.href).then(() => toast("Link copied")) }, "Copy link to this view")));
+  }
+
+  async search() {
+    const now = state();
+    this.searching?.abort();
+    this.searching = new AbortController();
+    const { signal } = this.searching;
+    const waiting = now.region ? "Reading the region …" : now.patch ? "Reading the patch …" : "";
+    this.answers = [...new Set([this.engine, now.vs].filter(Boolean))].map((engine) => ({ engine, waiting }));
+    this.drawResults();
+    const where = now.where ? [now.where] : [];
+    await Promise.all(this.answers.map(async (one) => {
+      try {
+        one.answer = await search({ engine: one.engine, query: this.asked(), k: now.k, mode: now.mode, include_same_patient: now.same, where }, signal);
+      } catch (error) {
+        if (error.name === "AbortError") return;
+        one.error = error;
+      }
+      if (!signal.aborted) { this.drawResults(); this.drawHitHead(); }
+    }));
+  }
+
+  drawResults() {
+    const { hit, by } = state();
+    this.stage.classList.toggle("versus", this.answers.length > 1);
+    drawResults(this.results, { answers: this.answers, hit, by: by || this.engine, open: (key, engine) => this.openBeside(key, engine), retry: () => this.search() });
+  }
+
+  openBeside(key, engine) {
+    const now = state();
+    const again = now.hit === key && (now.by || this.engine) === engine;
+    go(again ? { hit: "", by: "" } : { hit: key, by: engine === this.engine ? "" : engine });
+  }
+
+  async openQuery() {
+    const { slide, patch } = state();
+    this.opening?.abort();
+    this.opening = new AbortController();
+    this.query.drawn = null;
+    this.draw.hidden = Boolean(patch);
+    try {
+      if (patch) await this.query.openPatch(patch);
+      else await this.query.openSlide(slide, this.opening.signal);
+    } catch (error) {
+      if (error.name === "AbortError") return;
+      this.query.close();
+      this.query.over.replaceChildren(problem(error, () => this.openQuery()));
+    }
+    this.drawQueryHead();
+    this.setTogether();
+    if (this.evidence.evidence) this.evidence.drawPairs();
+  }
+
+  drawQueryHead() {
+    const { patch, region } = state();
+    const slide = this.query.detail?.slide;
+    const role = el("span", { class: "role" }, region ? "Query region" : patch ? "Query patch" : "Query");
+    const whole = region ? el("button", { class: "button", type: "button", id: "whole", onclick: () => go({ region: "", hit: "", by: "" }) }, "Search the whole slide") : null;
+    this.query.head.replaceChildren(role, ...(slide ? words(slide) : [el("span", { class: "title" }, "uploaded image"), el("span", { class: "chips" })]), whole ?? "");
+  }
+
+  drawHitHead() {
+    const { hit, by } = state();
+    if (!hit) return;
+    const slide = this.hit.detail?.slide;
+    const found = this.answers.find((one) => one.engine === (by || this.engine))?.answer?.hits.find((one) => one.slide.key === hit);
+    this.hit.head.replaceChildren(
+      el("span", { class: "role" }, found ? `Hit ${found.rank}` : "Hit"), ...(slide ? words(slide) : []),
+      el("button", { class: "button", type: "button", id: "use-hit", title: "Search with this slide", onclick: () => go(toQuery({ slide: hit })) }, "Search this"),
+      tool("×", "Close the hit (Esc)", () => go({ hit: "", by: "" })));
+  }
+
+  async openHit() {
+    const { hit } = state();
+    this.stage.classList.toggle("open", Boolean(hit));
+    this.evidence.element.hidden = !hit;
+    this.drawResults();
+    if (!hit) {
+      this.explaining?.abort();
+      this.evidence.clear();
+      this.hit.close();
+      this.hit.element.remove();
+      this.together.stop();
+      return;
+    }
+    if (!this.hit.element.isConnected) this.panes.append(this.hit.element);
+    this.results.querySelector('.hit[aria-current="true"]')?.scrollIntoView({ block: "nearest" });
+    this.drawHitHead();
+    this.explain();
+    this.openingHit?.abort();
+    this.openingHit = new AbortController();
+    try {
+      await this.hit.openSlide(hit, this.openingHit.signal);
+    } catch (error) {
+      if (error.name === "AbortError") return;
+      this.hit.close();
+      this.hit.over.replaceChildren(problem(error, () => this.openHit()));
+    }
+    this.drawHitHead();
+    if (this.query.home) this.query.goHome();
+    this.setTogether(true);
+    if (this.evidence.evidence) this.evidence.drawPairs();
+  }
+
+  async explain() {
+    const { hit, by } = state();
+    this.explaining?.abort();
+    if (!hit) return;
+    this.explaining = new AbortController();
+    const { signal } = this.explaining;
+    this.evidence.waiting();
+    try {
+      const evidence = await explain({ engine: by || this.engine, query: this.asked(), hit }, signal);
+      if (!signal.aborted) this.evidence.set(evidence);
+    } catch (error) {
+      if (error.name !== "AbortError") this.evidence.failed(error);
+    }
+  }
+
+  setTogether(fresh = false) {
+    if (state().sync && state().hit) this.together.start(fresh);
+    else this.together.stop();
+  }
+
+  drawRegion() {
+    this.draw.setAttribute("aria-pressed", "true");
+    this.query.draw((box) => {
+      this.draw.setAttribute("aria-pressed", "false");
+      if (box) go({ region: box.join(","), hit: "", by: "" });
+    });
+  }
+
+  paintRegion(context, rectangle) {
+    const { region } = state();
+    const box = this.query.drawn || (region ? region.split(",").map(Number) : null);
+    if (!box) return;
+    const { x, y, width, height } = rectangle(box);
+    context.lineWidth = 4;
+    context.strokeStyle = "rgb(255 255 255 / .9)";
+    context.strokeRect(x, y, width, height);
+    context.lineWidth = 2;
+    context.strokeStyle = "#0b6e75";
+    context.setLineDash([7, 4]);
+    context.strokeRect(x, y, width, height);
+    context.setLineDash([]);
+  }
+
+  // Open the hit `by` places from the open one, or the first.
+  step(by) {
+    const now = state();
+    const engine = now.by || this.engine;
+    const hits = this.answers.find((one) => one.engine === engine)?.answer?.hits ?? [];
+    const at = hits.findIndex((one) => one.slide.key === now.hit);
+    const next = hits[at < 0 ? 0 : Math.min(Math.max(at + by, 0), hits.length - 1)];
+    if (next && next.slide.key !== now.hit) this.openBeside(next.slide.key, engine);
+  }
+
+  openRank(rank) {
+    const engine = state().by || this.engine;
+    const found = this.answers.find((one) => one.engine === engine)?.answer?.hits.find((one) => one.rank === rank);
+    if (found && found.slide.key !== state().hit) this.openBeside(found.slide.key, engine);
+  }
+}
+
+function words(slide) {
+  const chips = [slide.label, slide.site, slide.center, slide.patient, ...Object.entries(slide.fields).map(([name, value]) => value && `${name}: ${value}`)].filter(Boolean);
+  return [el("span", { class: "title", title: slide.id }, slide.id), el("span", { class: "chips" }, ...chips.map((text) => el("span", { class: "chip" }, text)))];
+}

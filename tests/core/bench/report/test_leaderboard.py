@@ -1,0 +1,61 @@
+"""The leaderboard: several results in one page."""
+
+import base64
+import hashlib
+import re
+
+from slideseek.bench.report.leaderboard import ALL_SITES, make_standings
+from slideseek.bench.report.settings import ReportSettings
+from slideseek.bench.results import read_results
+
+FAST = ReportSettings(resamples=100, permutations=99)
+
+
+def two(simulation):
+    first, second = simulation("first"), simulation("second")
+    first.retrieval("weak", 0.3)
+    first.retrieval("strong", 0.9)
+    second.retrieval("middle", 0.6)
+    second.retrieval("sites", 0.7, mode="horizontal")
+    second.retrieval("weak", 0.3, control=True)
+    return first.folder, second.folder
+
+
+def test_results_are_merged_and_ranked(simulation):
+    standings = make_standings([read_results(folder) for folder in two(simulation)], FAST)
+    overall = [s for s in standings if s.protocol == "vertical" and s.site == ALL_SITES]
+    assert [(s.engine, s.source) for s in overall] == [("strong", "first"), ("middle", "second"), ("weak", "first")]
+    assert {s.site for s in standings} == {ALL_SITES, "colon", "lung", "skin"}
+    for engine in ("strong", "sites"):
+        mine = {s.site: s for s in standings if s.engine == engine}
+        assert sum(mine[site].slides for site in ("colon", "lung", "skin")) == mine[ALL_SITES].slides
+
+
+def test_a_site_has_the_macro_f1_of_its_own_classes(simulation):
+    made = simulation()
+    made.retrieval("mean", 0.6)
+    by_site = {s.site: s.macro_f1.value for s in make_standings([read_results(made.folder)], FAST)}
+    weights = {"colon": 3, "lung": 3, "skin": 2}
+    expected = sum(by_site[site] * number for site, number in weights.items()) / 8
+    assert abs(by_site[ALL_SITES] - expected) < 1e-9
+
+
+def test_the_page_allows_its_own_script_alone(simulation, tmp_path, slideseek):
+    page = tmp_path / "page.html"
+    done = slideseek("bench", "leaderboard", *two(simulation), "-o", page, "--title", "A <b>board</b>")
+    assert done.code == 0, done.err
+    text = page.read_text()
+    assert "A &lt;b&gt;board&lt;/b&gt;" in text
+    (script,) = re.findall(r"<script>(.*?)</script>", text, re.DOTALL)
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    assert f"script-src &#39;sha256-{digest}&#39;" in text or f"script-src 'sha256-{digest}'" in text
+    assert not re.search(r"""(src|href)\s*=\s*["'](?!#)""", text)
+    assert text.count("<tr data-dataset=") == 16
+
+
+def test_nothing_to_rank_is_an_error(simulation, tmp_path, slideseek):
+    made = simulation()
+    made.classification("mean", 0.5)
+    done = slideseek("bench", "leaderboard", made.folder, "-o", tmp_path / "page.html")
+    assert done.code == 1
+    assert "no retrieval cells" in done.err
