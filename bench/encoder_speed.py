@@ -170,7 +170,7 @@ def extraction(example: DeepBinaryFisherVector, patches: int, width: int, turns:
     x, site = torch.from_numpy(slide.features), torch.zeros(patches, dtype=torch.int64)
     gradients = Gradients(network, model.inputs, network.shape.layers())
     whole = Job(slide.features, 0, gradients.part(None))
-    some = gradients.part(example.model_.tables[slide.site].chosen)
+    some = gradients.part(model.tables[slide.site].chosen)
     small = [Job(bag.features, 0, some) for bag in make_bags(32, 8, width)]
     with reproducible(1):
         times = best_cpu_seconds({"loop": lambda: per_patch_loop(network, x, site)}, 3)

@@ -3,11 +3,14 @@
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import click
 import pytest
 
+from slideseek.bench.config import parse_bench_config
+from slideseek.bench.grid import expand
 from slideseek.cli import COMMANDS, cli
 from slideseek.config import parse_config
 from slideseek.engine import make_engines
@@ -21,11 +24,20 @@ BLOCKS = [
     for number, block in enumerate(re.findall(r"```toml\n(.*?)```", page.read_text(), re.DOTALL))
     if "[[engine]]" in block
 ]
+BENCH_BLOCKS = [block for block in BLOCKS if "[dataset]" in str(block.values[0])]
+BLOCKS = [block for block in BLOCKS if block not in BENCH_BLOCKS]
 
 
 @pytest.mark.parametrize("block", BLOCKS)
 def test_every_engine_block_loads(block):
     assert make_engines(parse_config(block).engines, load_registry())
+
+
+@pytest.mark.parametrize("block", BENCH_BLOCKS)
+def test_every_benchmark_block_loads(block):
+    config = parse_bench_config(tomllib.loads(block), ROOT, "the page")
+    for variant in (v for engine in config.engines for v in expand(engine, load_registry())):
+        assert variant.make_encoder(0).spec(1024)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))

@@ -118,19 +118,19 @@ class QueryMaker:
         from slideseek.slides.identity import fingerprint
         from slideseek.slides.reader import open_slide
 
-        row, path = self._slides.get(text), Path(text)
+        row = self._slides.get(text)
+        path = self._archive.slide_path(row.record) if row else Path(text)
         if row is None and not path.exists():
             raise self.unknown(text)
-        content = row.fingerprint if row else fingerprint(path)
-        twins = [] if row else self._slides.by_fingerprint(content)
-        told = [f"{path.name} is slide {twin.id!r} of the archive" for twin in twins[:1]]
-        if row is None and twins and mpp in (None, twins[0].record.mpp):
+        content, told = row.fingerprint if row else fingerprint(path), []
+        if row is None and (twins := self._slides.by_fingerprint(content)) and mpp in (None, twins[0].record.mpp):
             row = twins[0]
+            told.append(f"{path.name} is slide {row.id!r} of the archive")
         if row is not None:
-            record, path, mpp = row.record, self._archive.slide_path(row.record), row.record.mpp
+            record, mpp = row.record, row.record.mpp
         else:
             record = SlideRecord(str(path), str(path), patient=patient, site=site, center=center)
-            told.extend(_unknown_patient(record) if not twins else ())
+            told.extend(_unknown_patient(record))
         self._require_site(record)
         with open_slide(path, row.id if row else "", mpp) as slide:
             patches, notes = select_in(self.prepared(), slide, region.area(slide))

@@ -38,15 +38,16 @@ class _Shelf:
         self._index = plan.variant.make_index(plan.spec)
         try:
             self._index.add(codes)
-            self._ids = list(self._index.ids)
+            ids = list(self._index.ids)
             stored = self._index.nbytes
         except Exception as error:  # whatever a plugin raises is told as the plugin's
             raise PluginError(f"{self._owner} crashed in add ({one_line(error)})", "mend the plugin") from error
-        check_ids(self._ids, [code.slide_id for code in codes], self._owner)
+        check_ids(ids, [code.slide_id for code in codes], self._owner)
         rounds.costs.stored.append(stored / max(1, len(codes)))
         by_name = {names[record.id]: record for record in held}
-        self._rows = {name: by_name[name] for name in self._ids}
-        records = list(self._rows.values())
+        self._records = {name: by_name[name] for name in ids}
+        self._rows = {name: row for row, name in enumerate(ids)}
+        records = list(self._records.values())
         self._patients, self._sites, self._centers, self._targets = (
             np.array(values, dtype=np.str_)
             for values in (
@@ -66,7 +67,7 @@ class _Shelf:
         relevant = int((among & (self._targets == target)).sum())
         ranked = []
         for hit in hits:
-            record = self._rows[hit.slide_id]
+            record = self._records[hit.slide_id]
             ranked.append(
                 RankedHit(record.id, target_of(record, protocol), record.patient, record.center, float(hit.distance))
             )
@@ -91,6 +92,6 @@ class _Shelf:
             raise PluginError(cause, "mend the plugin") from error
         self._rounds.costs.search.append(time.perf_counter() - started)
         try:
-            return check_hits(answer, self._ids, among, k, self._owner)
+            return check_hits(answer, self._rows, among, k, self._owner)
         except PluginError as error:
             raise self._rounds.blindfold.named(error) from error

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from slideseek.errors import PluginError
@@ -29,24 +29,23 @@ def check_ids(ids: Sequence[str], added: Sequence[str], owner: str) -> None:
         raise PluginError(f"{owner} was given {len(added)} slides and lists {len(ids)} others", _KIT)
 
 
-def check_hits(hits: Any, ids: Sequence[str], among: Mask, k: int, owner: str) -> list[Hit]:
+def check_hits(hits: Any, rows: Mapping[str, int], among: Mask, k: int, owner: str) -> list[Hit]:
     """Return hits that are what a search may answer; anything else is a `PluginError`.
 
     Checked: at most k hits, each slide once, only slides the mask lets in (so never the query's patient), finite
-    distances that never go down.
+    distances that never go down. rows: by slide id, the entry of `among` that is about it.
     """
     if not isinstance(hits, list) or not all(isinstance(hit, Hit) for hit in hits):
         raise PluginError(f"{owner}: search() did not return a list of hits", _KIT)
     if len(hits) > k:
         raise PluginError(f"{owner} returned {len(hits)} hits where {k} were asked for", _KIT)
-    allowed = {slide_id for slide_id, inside in zip(ids, among) if inside}
     seen: set[str] = set()
     last = -math.inf
     for rank, hit in enumerate(hits, 1):
         if hit.slide_id in seen:
             raise PluginError(f"{owner} found {hit.slide_id!r} twice", _KIT)
-        if hit.slide_id not in allowed:
-            what = "a slide the mask leaves out" if hit.slide_id in set(ids) else "a slide it does not hold"
+        if hit.slide_id not in rows or not among[rows[hit.slide_id]]:
+            what = "a slide the mask leaves out" if hit.slide_id in rows else "a slide it does not hold"
             raise PluginError(f"{owner} found {hit.slide_id!r} at rank {rank}: {what}", _KIT)
         if not math.isfinite(hit.distance):
             raise PluginError(f"{owner}: the distance at rank {rank} is {hit.distance}", _KIT)

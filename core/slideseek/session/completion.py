@@ -49,7 +49,7 @@ def suggestions(session: Session, language: Language, line: str) -> Iterator[Sug
     kind = command.completes[min(len(before.split()), len(command.completes) - 1)]
     options = OPTIONS if command.name == "search" and word.startswith("-") else _choices(session, language, kind, word)
     for chosen, about in _starting(options, word):
-        yield Suggestion(chosen, len(word), about)
+        yield Suggestion(chosen if kind == "like" else quoted(chosen), len(word), about)
 
 
 def _starting(options: Iterable[str | tuple[str, str]], word: str) -> Iterator[tuple[str, str]]:
@@ -59,7 +59,7 @@ def _starting(options: Iterable[str | tuple[str, str]], word: str) -> Iterator[t
         text, about = option if isinstance(option, tuple) else (option, "")
         if text.lower().startswith(word.lower()) and shown < SHOWN:
             shown += 1
-            yield quoted(text), about
+            yield text, about
 
 
 def _choices(session: Session, language: Language, kind: Completes, word: str) -> Iterator[str | tuple[str, str]]:

@@ -167,7 +167,7 @@ def test_a_patch_cut_from_a_slide_finds_slides_of_its_kind(client, slides, paint
 
 def test_an_engine_that_is_not_there_or_not_ready_is_told(client, slides):
     query = {"kind": "slide", "slide": slides["colon-ade-01"]["key"]}
-    nearest = client.post("/api/search", json={"engine": "pears", "query": query})
+    nearest = client.post("/api/search", json={"engine": "pair", "query": query})
     assert nearest.status_code == 400 and "pairs" in nearest.json()["fix"]
     assert client.post("/api/search", json={"engine": "unready", "query": query}).status_code == 400
 

@@ -48,7 +48,7 @@ def test_a_replay_says_what_has_changed(tiny_archive, slideseek):
     config = tiny_archive / "slideseek.toml"
     config.write_text(config.read_text().replace('{ use = "hamming" }', '{ use = "hamming", direction = "target" }'))
     done = slideseek("replay", 1, "-a", tiny_archive)
-    assert "changed: option index.direction: \"target\", then \"query\"" in done.out
+    assert 'changed: option index.direction: "target", then "query"' in done.out
 
 
 def test_a_busy_catalogue_or_a_damaged_log_costs_a_note_not_the_search(tiny_archive, slideseek, monkeypatch):

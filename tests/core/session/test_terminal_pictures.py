@@ -10,6 +10,9 @@ from PIL import Image
 
 from slideseek.session.terminal_pictures import encode, from_environment
 
+SIXEL = re.compile(r"#(\d+)(?:;2;(\d+);(\d+);(\d+))?|!(\d+)(.)|([$?-~-])")
+"""A colour, with or without its definition; a run of a letter; a letter or a move."""
+
 
 @pytest.mark.parametrize(
     ("environment", "protocol"),
@@ -62,11 +65,8 @@ def decode_sixel(text):
     drawn = np.full((-(-height // 6) * 6, width, 3), -1)
     palette, colour, x, band = {}, 0, 0, 0
     body = text[text.index("#") : -2]
-    for number, *rgb, repeat, letter in re.findall(r"#(\d+)(?:;2;(\d+);(\d+);(\d+))?|!(\d+)(.)|(?<!\d)([?-~$-])", body) and (
-        (a, b, c, d, e, f or g) for a, b, c, d, e, f, g in re.findall(
-            r"#(\d+)(?:;2;(\d+);(\d+);(\d+))?|!(\d+)(.)|([$?-~-])", body
-        )
-    ):
+    for number, *rgb, repeat, run, single in SIXEL.findall(body):
+        letter = run or single
         if number:
             colour = int(number)
             if rgb[0]:
@@ -76,11 +76,11 @@ def decode_sixel(text):
         elif letter == "-":
             x, band = 0, band + 1
         else:
-            for _ in range(int(repeat or 1)):
-                for bit in range(6):
-                    if (ord(letter) - 63) >> bit & 1:
-                        drawn[6 * band + bit, x] = palette[colour]
-                x += 1
+            run_end = x + int(repeat or 1)
+            for bit in range(6):
+                if (ord(letter) - 63) >> bit & 1:
+                    drawn[6 * band + bit, x:run_end] = palette[colour]
+            x = run_end
     return drawn[:height]
 
 

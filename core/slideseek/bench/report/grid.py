@@ -41,8 +41,10 @@ class Number:
 
     @property
     def deviation(self) -> str:
-        """The spread over seeds as `± s`; empty when there is none."""
-        return "" if self.spread is None or math.isnan(self.spread) else f"± {self._show(self.spread)}"
+        """The spread over seeds as `± s`; empty when there is none, as of an engine that does not learn."""
+        return (
+            "" if not self.spread or math.isnan(self.spread) else f"± {replace(self, signed=False)._show(self.spread)}"
+        )
 
     @property
     def full(self) -> str:

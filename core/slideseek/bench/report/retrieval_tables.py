@@ -117,6 +117,13 @@ class SectionTables:
         few = [f"{name} ({number} of {most})" for name, number in asked.items() if number < most]
         if few:
             notes.append(f"fewer slides were asked by {', '.join(few)}: the numbers are of those slides")
+        queries = self.section.variants[0].lists[0].queries
+        lost = sum(query.relevant == 0 for query in queries)
+        if lost:
+            notes.append(
+                f"{lost} of {len(queries)} slides have no slide of their class among those they may find: "
+                "they count as wrong, for every engine"
+            )
         short = min(lists.depth for v in self.section.variants for lists in v.lists)
         if short < self.settings.k:
             notes.append(f"k is {self.settings.k}, but some lists have at most {short} hits")

@@ -31,9 +31,8 @@ class Inputs:
     def __call__(self, x: Float32, dtype: torch.dtype, device: torch.device) -> Tensor:
         """Return the network's input (n, width) for raw features (n, width), computed in `dtype`."""
         kind = np.float64 if dtype == torch.float64 else np.float32
-        y = x.astype(kind)
-        y -= self.shift.astype(kind)
-        y /= self.scale.astype(kind)
+        y = np.subtract(x, self.shift.astype(kind), dtype=kind)
+        np.divide(y, self.scale.astype(kind), out=y)
         if self.clip:
             np.clip(y, -self.clip, self.clip, out=y)
         return torch.from_numpy(y).to(device)

@@ -296,3 +296,13 @@ def test_queries_without_patient_are_patients_of_their_own(simulation):
     (cell,) = read_results(made.folder).cells
     queries = [type(q)(q.query_id, q.label, q.hits) for q in cell.hits()]
     assert len(Lists(queries).patients) == len(queries)
+
+
+def test_slides_that_cannot_be_right_are_told(simulation):
+    made = simulation()
+    made.slides.append(("lone", "p99", "skin", "cyst", "C0"))
+    made.retrieval("mean", 0.5)
+    overview = table(make_report("", read_results(made.folder).cells, FAST).parts[0], "overview")
+    assert any(
+        note.startswith(f"1 of {len(made.slides)} slides have no slide of their class") for note in overview.notes
+    )

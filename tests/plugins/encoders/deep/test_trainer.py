@@ -104,12 +104,17 @@ def written():
     file = folder / "checkpoint.safetensors"
     return file.stat().st_mtime_ns if file.exists() else 0
 
+def slowly(row, seen=[]):
+    # After some epochs wait to be killed: on a busy machine the parent may come late.
+    seen.append(row)
+    time.sleep(0.005 if len(seen) < 8 else 600)
+
 folder, dice, kills = Path(sys.argv[1]), random.Random(0), 0
 while kills < 10:
     before = written()
     child = os.fork()
     if child == 0:
-        make().fit_in(folder, *archive(), lambda row: time.sleep(0.005))
+        make().fit_in(folder, *archive(), slowly)
         os._exit(0)
     while written() == before:
         time.sleep(0.001)
