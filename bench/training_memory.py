@@ -26,7 +26,7 @@ from slideseek.archive.features import read_features
 from slideseek.types import Bag
 from slideseek_plugins.encoders.deep_sbfv import DeepSparseBinaryFisherVector
 
-PATCHES = 24_000
+PATCHES = 18_000
 """Patches in all: more than the trainer's shuffle pool holds by default, so that bags are streamed."""
 
 

@@ -7,10 +7,11 @@ resample changes has an interval of length zero, as it should.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from slideseek.bench.class_sums import Statistic
 from slideseek.types import Float64
@@ -39,8 +40,8 @@ class Resampled:
 
     def __init__(self, sums: Float64, resamples: int = RESAMPLES, seed: int = 0) -> None:
         seeds, patients, classes, parts = sums.shape
-        flat = sums.transpose(1, 0, 2, 3).reshape(patients, -1)
-        drawn = [weights @ flat for weights in draw_patients(patients, resamples, seed)]
+        product = weighted_sums(sums.transpose(1, 0, 2, 3).reshape(patients, -1))
+        drawn = [product(weights) for weights in draw_patients(patients, resamples, seed)]
         self.whole = sums.sum(1)
         self.drawn = np.concatenate(drawn).reshape(resamples, seeds, classes, parts)
 
@@ -65,6 +66,19 @@ def draw_patients(patients: int, resamples: int, seed: int) -> Iterator[Float64]
         size = min(rows, resamples - start)
         picks = rng.integers(patients, size=(size, patients)) + patients * np.arange(size)[:, None]
         yield np.bincount(picks.ravel(), minlength=size * patients).reshape(size, patients).astype(np.float64)
+
+
+def weighted_sums(sums: Float64) -> Callable[[Float64], Float64]:
+    """Return the product of weights (rows, patients) with sums (patients, columns).
+
+    A patient has slides of one or two classes, so most of the sums are zero: the product is made with the others alone.
+    """
+    columns = csr_array(sums.T)
+
+    def product(weights: Float64) -> Float64:
+        return np.asarray((columns @ weights.T).T)
+
+    return product
 
 
 def mean_over_seeds(values: Float64, axis: int) -> Float64:

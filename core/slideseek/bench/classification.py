@@ -34,6 +34,7 @@ def classify(rounds: Rounds, options: Classifier) -> list[Prediction]:
     found: list[Prediction] = []
     for fold, _, coded in rounds:
         records = rounds.records
+        rounds.costs.stored.append(sum(code.nbytes for code in coded.codes.values()) / len(coded.codes))
         scope = {
             i: (coded.codes[records[i].id].space, _scope(rounds, i))
             for i in (*fold.train, *fold.test)

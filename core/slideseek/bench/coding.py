@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 from slideseek.bench.blind import Blindfold
 from slideseek.bench.grid import CellPlan
-from slideseek.bench.trust import check_code
-from slideseek.errors import PluginError, SlideseekError, one_line
+from slideseek.bench.trust import coded
+from slideseek.errors import PluginError, SlideseekError
 from slideseek.interfaces import Encoder
 from slideseek.types import Code, SlideRecord
 
@@ -27,21 +27,17 @@ def encode_slides(plan: CellPlan, encoder: Encoder, blindfold: Blindfold, record
     """Encode slides one at a time. One that the encoder cannot code (no patches, a site it never saw) has no code: it
     finds nothing and is not found. A code that breaks the encoder's promise is a `PluginError`."""
     owner = plan.variant.owner("encoder", plan.variant.encoder.use)
-    coded = Coded()
+    result = Coded()
     for record in records:
         bag = blindfold.bag(record.id)
         started = time.perf_counter()
         try:
-            code = check_code(encoder.encode(bag), bag.slide_id, plan.spec, owner)
+            code = coded(encoder, bag, plan.spec, owner)
         except PluginError as error:
             raise blindfold.named(error) from error
         except SlideseekError as error:
-            coded.failures[record.id] = blindfold.named(error).cause
+            result.failures[record.id] = blindfold.named(error).cause
             continue
-        except Exception as error:  # whatever a plugin raises is told as the plugin's
-            raise PluginError(
-                f"{owner} crashed while it encoded {record.id!r} ({one_line(error)})", "mend the plugin"
-            ) from error
-        coded.seconds.append(time.perf_counter() - started)
-        coded.codes[record.id] = code
-    return coded
+        result.seconds.append(time.perf_counter() - started)
+        result.codes[record.id] = code
+    return result

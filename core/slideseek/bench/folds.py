@@ -76,7 +76,7 @@ class Rounds:
             probe = None
             if self.guards.labels:
                 owner = plan.variant.owner("encoder", plan.variant.encoder.use)
-                probe = LabelProbe(encoder, owner, self.blindfold, self.records, fold.test)
+                probe = LabelProbe(encoder, plan.spec, owner, self.blindfold, self.records, fold.test)
                 probe.names()
             needed = [self.records[i] for i in sorted({*fold.test, *fold.among})]
             if plan.learns:

@@ -9,9 +9,10 @@ from slideseek.bench.blind import Blindfold
 from slideseek.bench.datasets.dataset import Dataset
 from slideseek.bench.rules import Protocol
 from slideseek.bench.splits import Fold
+from slideseek.bench.trust import coded
 from slideseek.errors import PluginError, SlideseekError
 from slideseek.interfaces import Encoder
-from slideseek.types import Bag, Code, SlideRecord
+from slideseek.types import Bag, Code, CodeSpec, SlideRecord
 
 PROBES = 4
 """Slides an encoder is probed with."""
@@ -69,9 +70,15 @@ class LabelProbe:
     """
 
     def __init__(
-        self, encoder: Encoder, owner: str, blindfold: Blindfold, records: Sequence[SlideRecord], asked: Sequence[int]
+        self,
+        encoder: Encoder,
+        spec: CodeSpec,
+        owner: str,
+        blindfold: Blindfold,
+        records: Sequence[SlideRecord],
+        asked: Sequence[int],
     ) -> None:
-        self._encoder, self._owner, self._blindfold = encoder, owner, blindfold
+        self._encoder, self._spec, self._owner, self._blindfold = encoder, spec, owner, blindfold
         self._chosen = [(records[i], _unlike(records, i)) for i in asked[:PROBES]]
         self._codes: dict[str, Code] = {}
 
@@ -103,9 +110,9 @@ class LabelProbe:
 
     def _code(self, bag: Bag) -> Code | None:
         try:
-            return self._encoder.encode(bag)
-        except PluginError:
-            raise
+            return coded(self._encoder, bag, self._spec, self._owner)
+        except PluginError as error:
+            raise self._blindfold.named(error) from error
         except SlideseekError:  # a slide that cannot be coded is counted elsewhere
             return None
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slideseek.bench.bootstrap import mean_over_seeds
+from slideseek.bench.bootstrap import mean_over_seeds, weighted_sums
 from slideseek.bench.class_sums import Statistic
 from slideseek.types import Float64
 
@@ -46,10 +46,10 @@ def compare(
     moved = np.flatnonzero(np.abs(swap).sum((0, 2, 3)) > 0)  # a patient answered alike changes nothing
     if not len(moved):
         return Difference(observed, 1.0)
-    flat = swap[:, moved].transpose(1, 0, 2, 3).reshape(len(moved), -1)
+    product = weighted_sums(swap[:, moved].transpose(1, 0, 2, 3).reshape(len(moved), -1))
     extreme = 0
     for signs in _draw_swaps(len(moved), permutations, seed):
-        change = (signs @ flat).reshape(len(signs), *whole[0].shape)
+        change = product(signs).reshape(len(signs), *whole[0].shape)
         gaps = _gap(statistic, whole[0] + change, whole[1] - change)
         extreme += int((np.abs(gaps) >= abs(observed) - _ROUNDING).sum())
     return Difference(observed, (1 + extreme) / (1 + permutations))
@@ -75,4 +75,4 @@ def _draw_swaps(patients: int, permutations: int, seed: int) -> Iterator[Float64
     rng = np.random.default_rng([seed, patients, 1])
     rows = max(1, _CHUNK_VALUES // patients)
     for start in range(0, permutations, rows):
-        yield rng.integers(2, size=(min(rows, permutations - start), patients)).astype(np.float64)
+        yield rng.integers(2, size=(min(rows, permutations - start), patients), dtype=np.int8).astype(np.float64)

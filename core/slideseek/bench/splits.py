@@ -85,11 +85,11 @@ def _deal(records: Sequence[SlideRecord], protocol: Protocol, seed: int) -> list
 
 
 def _by_class(records: Sequence[SlideRecord], group: Sequence[str], protocol: Protocol, seed: int) -> list[str]:
-    """Return the groups in a seeded order, those of one class next to each other."""
+    """Return the groups in a seeded order, those of one class (in vertical search, of one site) next to each other."""
     names = sorted(set(group))
-    first: dict[str, str] = {}
+    first: dict[str, tuple[str, str]] = {}
     for record, name in zip(records, group):
-        first.setdefault(name, target_of(record, protocol))
+        first.setdefault(name, (record.site, target_of(record, protocol)))
     order = np.random.default_rng([seed, 7]).permutation(len(names))
     return sorted((names[i] for i in order), key=lambda name: first[name])
 

@@ -53,6 +53,7 @@ def curves(rounds: Rounds, top: int) -> Curves:
     chosen = next((rounds.records[i].id for i in fold.test if rounds.records[i].id in coded.codes), None)
     if chosen is None:
         raise SlideseekError("no test slide could be encoded", "see the failures of the cell")
+    rounds.costs.stored.append(sum(code.nbytes for code in coded.codes.values()) / len(coded.codes))
     space = coded.codes[chosen].space
     variance = _variance([code for code in coded.codes.values() if code.space == space], rounds)
     order = np.argsort(-variance, kind="stable")[:top]

@@ -6,10 +6,26 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from slideseek.errors import PluginError
-from slideseek.types import Code, CodeSpec, Hit, Mask
+from slideseek.errors import PluginError, SlideseekError, one_line
+from slideseek.interfaces import Encoder
+from slideseek.types import Bag, Code, CodeSpec, Hit, Mask
 
 _KIT = "run 'slideseek plugins check' on it"
+
+
+def coded(encoder: Encoder, bag: Bag, spec: CodeSpec, owner: str) -> Code:
+    """Encode one bag; a crash or a code that breaks the encoder's promise is a `PluginError`.
+
+    A bag that the encoder cannot code is the `SlideseekError` it raises.
+    """
+    try:
+        return check_code(encoder.encode(bag), bag.slide_id, spec, owner)
+    except SlideseekError:
+        raise
+    except Exception as error:  # whatever a plugin raises is told as the plugin's
+        raise PluginError(
+            f"{owner} crashed while it encoded {bag.slide_id!r} ({one_line(error)})", "mend the plugin"
+        ) from error
 
 
 def check_code(code: Any, slide_id: str, spec: CodeSpec, owner: str) -> Code:

@@ -174,7 +174,9 @@ class BarReporter(_Tally):
         if engine not in self._fits:
             total = metrics.get("epochs")
             self._fits[engine] = self._progress.add_task(f"fit {engine}", total=total, counts="", slide="")
-        self._progress.update(self._fits[engine], completed=metrics.get("epoch", 0), slide=shown_losses(metrics))
+        done = metrics.get("epoch", 0)
+        training = done != metrics.get("epochs")  # a finished bar makes room: a benchmark trains many times
+        self._progress.update(self._fits[engine], completed=done, slide=shown_losses(metrics), visible=training)
 
     def note(self, text: str) -> None:
         self._print(f"note    {text}")

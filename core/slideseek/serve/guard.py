@@ -14,6 +14,7 @@ from http.cookies import CookieError, SimpleCookie
 from urllib.parse import parse_qsl, urlencode
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 TOKEN_PARAMETER = "token"
@@ -111,18 +112,11 @@ class Guard:
             nonlocal got
             message = await receive()
             got += len(message.get("body", b""))
-            if got > self._upload_bytes:
-                raise _TooLargeError
+            if got > self._upload_bytes:  # no length was stated, or a wrong one
+                raise HTTPException(413, too_large, {"connection": "close"})
             return message
 
-        try:
-            await self._app(scope, counted, answer.send)
-        except _TooLargeError:
-            await answer.refuse(413, too_large, "send a smaller image")
-
-
-class _TooLargeError(Exception):
-    """A body without a length went on beyond the limit."""
+        await self._app(scope, counted, answer.send)
 
 
 class _Answer:

@@ -113,7 +113,9 @@ def _running(app: Guard, listening: socket.socket) -> Iterator[tuple[uvicorn.Ser
 
 
 def _bind(port: int) -> socket.socket:
-    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    # The protocol must be named: asyncio sends small answers at once (TCP_NODELAY) only on sockets that name it, and a
+    # tile then takes 3 ms instead of 45.
+    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind((ADDRESS, port))

@@ -25,12 +25,14 @@ SOURCE = "session"
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """The last search: what was asked, the query it made, the answer, and its number in the log (0: not logged)."""
+    """The last search: what was asked, the query it made, the answer, its number in the log (0: not logged), and who
+    was asked: the query's code is of that searcher's engine and model."""
 
     request: Request
     query: Query
     answer: Answer
     number: int
+    searcher: Searcher
 
 
 @dataclass
@@ -54,6 +56,7 @@ class Session:
     said: list[str] = field(default_factory=list)
     id: str = field(default_factory=lambda: f"{time.strftime('%Y%m%d')}-{secrets.token_hex(3)}")
     _searchers: dict[str, Searcher] = field(default_factory=dict)
+    _generations: dict[str, int] = field(default_factory=dict)
     _registry: Registry = field(default_factory=load_registry)
 
     @property
@@ -62,7 +65,14 @@ class Session:
         if self.engine not in self._searchers:
             config = self.archive.config.engine(self.engine)
             self._searchers[self.engine] = Searcher(self.archive, open_engine(self.archive, config, self._registry))
+            self._generations[self.engine] = self._generation()
         return self._searchers[self.engine]
+
+    def _generation(self) -> int:
+        """Return the generation of the present engine's codes in the catalogue now."""
+        searcher = self._searchers[self.engine]
+        codes = searcher.ledger.settings(searcher.engine, "encode")
+        return self.archive.catalog.changes.generation(codes)
 
     @property
     def explainer(self) -> Explainer:
@@ -121,15 +131,16 @@ class Session:
         """Search, remember and log; marks stay as long as the same thing is asked."""
         searcher = self.searcher
         before = self.asked
-        known = before is not None and _same_query(before.request, request) and before.answer.engine == self.engine
+        known = before is not None and _same_query(before.request, request) and before.searcher is searcher
         query = before.query if before is not None and known else request.query(searcher)
         answer = request.answer(searcher, query)
-        number, note = log_query(searcher, request, query, answer, SOURCE, self.id)
-        if note:
-            answer = replace(answer, notes=(*answer.notes, note))
+        number, unlogged = log_query(searcher, request, query, answer, SOURCE, self.id)
+        stale = "the archive has changed since it was loaded: 'reload' looks at it again"
+        notes = unlogged, stale if self._generation() != self._generations[self.engine] else ""
+        answer = replace(answer, notes=(*answer.notes, *filter(None, notes)))
         if before is None or not _same_query(before.request, request):
             self.marks.clear()
-        self.asked = Asked(request, query, answer, number)
+        self.asked = Asked(request, query, answer, number, searcher)
         return self.asked
 
     def last(self) -> Asked:

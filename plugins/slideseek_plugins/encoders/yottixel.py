@@ -10,6 +10,9 @@ from slideseek.errors import SlideseekError
 from slideseek.types import Bag, Code, CodeSpec
 from slideseek_plugins.encoders.checks import finite_features
 
+_ROWS = 4096
+"""Patches compared at a time, so that a long slide takes little memory beside its code."""
+
 
 @dataclass
 class Yottixel:
@@ -34,5 +37,9 @@ class Yottixel:
         """Return one barcode a patch, uint8 (n, ceil((width - 1) / 8)), in the order of the patches."""
         features = finite_features(bag)
         self.spec(bag.width)
-        # Comparing instead of subtracting: the difference of two tiny or huge float32 can round to 0 or infinity.
-        return Code(bag.slide_id, np.packbits(features[:, 1:] < features[:, :-1], axis=1))
+        codes = np.empty((len(bag), (bag.width + 6) // 8), dtype=np.uint8)
+        for start in range(0, len(bag), _ROWS):
+            rows = features[start : start + _ROWS]
+            # Comparing instead of subtracting: the difference of two tiny or huge float32 can round to 0 or infinity.
+            codes[start : start + _ROWS] = np.packbits(rows[:, 1:] < rows[:, :-1], axis=1)
+        return Code(bag.slide_id, codes)

@@ -8,12 +8,14 @@ import pytest
 
 from slideseek.bench.config import parse_bench_config
 from slideseek.bench.datasets import load_dataset
+from slideseek.bench.datasets.dataset import Dataset
+from slideseek.bench.guards import check_duplicates
 from slideseek.bench.runner import BenchRunner
 from slideseek.building.reporting import SlideReport
 from slideseek.errors import PluginError, SlideseekError
 from slideseek.hookspecs import hookimpl
 from slideseek.plugins import load_registry
-from slideseek.types import Bag, Code, CodeSpec, Hit
+from slideseek.types import Bag, Code, CodeSpec, Hit, SlideRecord
 from slideseek_plugins.indexes.cosine import Cosine
 
 TRUTH: dict[str, int] = {}
@@ -95,6 +97,18 @@ class Memoriser(Honest):
         return np.eye(len(mean))[int(label == "cancer")]
 
 
+SEEN: list[list[float]] = []
+"""For every fit of a spy, the sum of the features of each slide it was given."""
+
+
+@dataclasses.dataclass
+class Spy(Memoriser):
+    def fit(self, bags, labels, groups):
+        super().fit(bags, labels, groups)
+        assert len(bags) == len(labels) == len(groups)
+        SEEN.append([float(bag.features.sum()) for bag in bags])
+
+
 @dataclasses.dataclass
 class IgnoresTheMask(Cosine):
     def search(self, code, k, among=None):
@@ -138,7 +152,17 @@ class LosesSlides(Cosine):
         super().add(codes[1:])
 
 
-ENCODERS = [Honest, ReadsLabels, ReadsNames, LearnsWhileEncoding, BreaksItsPromise, Crashes, GivesUpOnOne, Memoriser]
+ENCODERS = [
+    Honest,
+    ReadsLabels,
+    ReadsNames,
+    LearnsWhileEncoding,
+    BreaksItsPromise,
+    Crashes,
+    GivesUpOnOne,
+    Memoriser,
+    Spy,
+]
 INDEXES = [IgnoresTheMask, FindsTwice, Descends, FindsStrangers, FindsTooMany, HasNoDistance, LosesSlides]
 
 
@@ -210,6 +234,22 @@ class TestPlantedLeaks:
             bench()
         assert not bench(guards={"duplicates": False}).failed
 
+    def test_a_file_under_two_names(self):
+        records = tuple(SlideRecord(name, "", patient=f"patient {name}") for name in ("a", "b", "c"))
+        same = {"a": "md5:1", "b": "md5:2", "c": "md5:1"}
+        dataset = Dataset("d", records, {}, {name: name for name in "abc"}, same, "", 1)
+        with pytest.raises(
+            SlideseekError, match="'a' of patient 'patient a' and 'c' of patient 'patient c' are byte-id"
+        ):
+            check_duplicates(dataset)
+        check_duplicates(dataclasses.replace(dataset, identities={}))
+
+    def test_slides_without_patches_are_no_duplicates(self, bench, toy_bags_file):
+        arrays = dict(np.load(toy_bags_file))
+        kept = ~np.isin(arrays["bag"], (3, 20))
+        np.savez(toy_bags_file, **arrays | {"x": arrays["x"][kept], "bag": arrays["bag"][kept]})
+        assert not bench("yottixel").failed
+
     def test_two_names_of_one_patients_slide_are_no_leak(self, bench, toy_bags_file):
         arrays = dict(np.load(toy_bags_file))
         arrays["patient"][20] = arrays["patient"][3]
@@ -239,6 +279,19 @@ class TestPlantedLeaks:
 
     def test_an_honest_encoder_passes(self, bench):
         assert not bench().failed
+
+
+def test_an_encoder_learns_from_training_slides_alone(bench, toy_bags_file):
+    """Every fold is given other patients than it asks with, and labels of these slides only."""
+    SEEN.clear()
+    assert not bench("Spy", protocol=[{"name": "v", "folds": 3}]).failed
+    arrays = np.load(toy_bags_file)
+    sums = {round(float(arrays["x"][arrays["bag"] == n].sum()), 3): n for n in range(24)}
+    folds = [{sums[round(total, 3)] for total in fold} for fold in SEEN]
+    assert [len(fold) for fold in folds] == [16, 16, 16]
+    out = [set(range(24)) - fold for fold in folds]
+    assert sorted(n for fold in out for n in fold) == list(range(24))
+    assert all({n ^ 1 for n in fold} == fold for fold in out), "both slides of a patient are left out together"
 
 
 def test_a_leak_shows_in_the_control(bench, tmp_path, write_toys, toy_bags_file):
@@ -278,12 +331,14 @@ def test_an_index_is_not_trusted(bench, index, why):
     assert why in error.cause
 
 
+@pytest.mark.parametrize("probed", [True, False])
 @pytest.mark.parametrize(("encoder", "why"), [("BreaksItsPromise", "broke its promise"), ("Crashes", "oops")])
-def test_an_encoder_is_not_trusted(bench, encoder, why):
-    error = failure(bench(encoder, guards={"labels": False}))
+def test_an_encoder_is_not_trusted(bench, encoder, why, probed):
+    error = failure(bench(encoder, guards={"labels": probed}))
     assert isinstance(error, PluginError)
     assert f"encoder {encoder!r} of cheats" in error.cause
     assert why in error.cause
+    assert "'s00'" in error.cause
 
 
 def test_a_slide_that_cannot_be_encoded_finds_nothing_and_is_not_found(bench, tmp_path, toy_bags_file):

@@ -63,6 +63,15 @@ def test_losses_are_shown_and_cut():
     assert "fit deep" in line and " 3/10" in line and "loss 0.1" in line
 
 
+def test_a_finished_training_makes_room():
+    console = terminal(80)
+    reporter = BarReporter(console)
+    reporter.epoch("one", {"epoch": 10, "epochs": 10})
+    reporter.epoch("two", {"epoch": 1, "epochs": 10})
+    (line,) = shown(reporter, console)
+    assert "fit two" in line
+
+
 @pytest.mark.parametrize("make", [LineReporter, lambda: BarReporter(terminal(80))], ids=["lines", "bar"])
 def test_a_slide_counts_once_by_how_it_ends(make):
     reporter = make()

@@ -119,3 +119,18 @@ def test_errors_after_a_search(tiny_archive, tmp_path, slideseek, monkeypatch):
         monkeypatch.setattr(sys, "stdin", io.StringIO(f"search s0\n{line}\n"))
         done = slideseek("session", tiny_archive)
         assert done.code == 2 and "standard input, line 2" in done.err and said in done.err, (line, done.err)
+
+
+def test_a_session_notices_that_the_archive_has_changed(tiny_archive, slideseek):
+    from slideseek.archive.archive import Archive
+    from slideseek.session.request import Request
+    from slideseek.session.state import Session
+
+    with Archive(tiny_archive) as archive:
+        session = Session(archive, "bars", lambda text: None)
+        assert session.ask(Request("s0")).answer.notes == ()
+        assert slideseek("remove", "s7", "-a", tiny_archive).code == 0
+        assert any("'reload'" in note for note in session.ask(Request("s0")).answer.notes)
+        session.reload()
+        answer = session.ask(Request("s0", k=9)).answer
+        assert not any("'reload'" in note for note in answer.notes) and len(answer.found) == 6

@@ -98,7 +98,8 @@ def examine(source: Source, on_slide: Callable[[str], None] = lambda _: None) ->
             problems.append(Problem(record.id, said.cause, said.fix))
             continue
         width = bag.width
-        features[record.id] = features_digest(bag.features)
+        # Slides without patches are all alike, and no duplicates.
+        features[record.id] = features_digest(bag.features) if len(bag) else digest(["no patches", record.id])
         kept.append(record)
     if not kept:
         first = f" ({problems[0].subject}: {problems[0].cause})" if problems else ""

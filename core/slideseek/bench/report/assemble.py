@@ -10,7 +10,7 @@ from slideseek.bench.report.classification import classification_tables
 from slideseek.bench.report.comparisons import compare_variants
 from slideseek.bench.report.figures import Figure, engines_figure, size_figure, sweep_figures
 from slideseek.bench.report.grid import Table
-from slideseek.bench.report.retrieval_tables import MACRO_F1, SectionTables
+from slideseek.bench.report.retrieval_tables import SectionTables
 from slideseek.bench.report.settings import ReportSettings
 from slideseek.bench.report.sweeps import sweep_families
 from slideseek.bench.report.training import training_figures
@@ -65,8 +65,7 @@ def _retrieval(section: Section, settings: ReportSettings) -> Part:
     if size is not None:
         figures.append(size)
     if not section.cells[0].control:
-        _, sums = tables.votes()
-        compared = compare_variants(section, shown, settings, sums, MACRO_F1, f"macro F1, {tables.vote}")
+        compared = compare_variants(tables, shown)
         made += [compared] if compared else []
     return Part(section.name, _section_facts(section), tuple(made), tuple(figures))
 

@@ -9,10 +9,10 @@ import numpy as np
 
 from slideseek.bench.bootstrap import LEVEL as INTERVAL
 from slideseek.bench.bootstrap import Resampled
-from slideseek.bench.class_sums import Statistic
 from slideseek.bench.lists import Lists
 from slideseek.bench.paired import Difference, compare, holm
 from slideseek.bench.report.grid import Column, Number, Row, Table
+from slideseek.bench.report.retrieval_tables import MACRO_F1, SectionTables
 from slideseek.bench.report.settings import ReportSettings
 from slideseek.bench.report.variants import Section, Sums, Variant
 from slideseek.errors import UsageError
@@ -23,17 +23,15 @@ LEVEL = 0.05
 MOST_FOR_ALL_PAIRS = 8
 
 
-def compare_variants(
-    section: Section, variants: Sequence[Variant], settings: ReportSettings, sums: Sums, statistic: Statistic, what: str
-) -> Table | None:
-    """Return the table of paired tests of one measure; None when there is nothing to compare. what: the measure."""
-    pairs = _pairs(section, variants, settings)
+def compare_variants(tables: SectionTables, variants: Sequence[Variant]) -> Table | None:
+    """Return the table of paired tests of macro F1; None when there is nothing to compare."""
+    section, settings = tables.section, tables.settings
     found: list[tuple[Variant, Variant, Difference, tuple[float, float]]] = []
-    for first, second in pairs:
-        shared = shared_sums(section, first, second, sums)
+    for first, second in _pairs(section, variants, settings):
+        shared = shared_sums(section, first, second, tables.votes()[1])
         if shared is not None:
-            bounds = _interval(*shared, statistic, settings.resamples)
-            found.append((first, second, compare(*shared, statistic, settings.permutations), bounds))
+            difference = compare(*shared, MACRO_F1, settings.permutations)
+            found.append((first, second, difference, _interval(tables, first, second, shared)))
     if not found:
         return None
     corrected = holm([difference.p for _, _, difference, _ in found])
@@ -50,8 +48,8 @@ def compare_variants(
         for (first, second, difference, (low, high)), adjusted in zip(found, corrected)
     ]
     caption = (
-        f"Difference in {what}, in points. Two-sided permutation test that swaps the engines patient by patient "
-        f"({settings.permutations:,} permutations), on the slides both answered; Holm's correction over the "
+        f"Difference in macro F1, {tables.vote}, in points. Two-sided permutation test that swaps the engines "
+        f"patient by patient ({settings.permutations:,} permutations), on the slides both answered; Holm's correction over the "
         f"{len(rows)} comparisons of this table. Significant: corrected p < {LEVEL:g}. "
         "Brackets: 95 % paired bootstrap interval over patients."
     )
@@ -73,9 +71,15 @@ def shared_sums(section: Section, first: Variant, second: Variant, sums: Sums) -
     return (np.stack(stacks[0]), np.stack(stacks[1])) if stacks[0] else None
 
 
-def _interval(first: Float64, second: Float64, statistic: Statistic, resamples: int) -> tuple[float, float]:
+def _interval(
+    tables: SectionTables, first: Variant, second: Variant, shared: tuple[Float64, Float64]
+) -> tuple[float, float]:
     """Return the percentile interval of the difference, the same patients drawn for both."""
-    one, other = (Resampled(sums, resamples).resampled(statistic) for sums in (first, second))
+    if [lists.ids for lists in first.lists] == [lists.ids for lists in second.lists] and first.seeds == second.seeds:
+        drawn = [tables.estimates[v.name].resampled(*tables.votes()) for v in (first, second)]
+    else:
+        drawn = [Resampled(sums, tables.settings.resamples) for sums in shared]
+    one, other = (resampled.resampled(MACRO_F1) for resampled in drawn)
     low, high = np.percentile(one - other, (50 * (1 - INTERVAL), 50 * (1 + INTERVAL)))
     return float(low), float(high)
 

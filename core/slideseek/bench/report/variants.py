@@ -141,11 +141,15 @@ class Estimates:
         """Return one number in percent. key: names the sums, so that they are made once."""
         return self.numbers(key, sums, lambda parts: statistic(parts)[..., None])[0]
 
-    def numbers(self, key: str, sums: Sums, statistic: Statistic) -> list[Number]:
-        """Return one number a class in percent."""
+    def resampled(self, key: str, sums: Sums) -> Resampled:
+        """Return the sums of the bootstrap samples."""
         if key not in self._resampled:
             self._resampled[key] = Resampled(self.variant.stack(sums), self._settings.resamples)
-        resampled = self._resampled[key]
+        return self._resampled[key]
+
+    def numbers(self, key: str, sums: Sums, statistic: Statistic) -> list[Number]:
+        """Return one number a class in percent."""
+        resampled = self.resampled(key, sums)
         found = resampled.estimate(statistic)
         each = statistic(resampled.whole)
         return [_percent(found, each[:, i], i) for i in range(len(found.value))]

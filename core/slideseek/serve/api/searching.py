@@ -7,7 +7,6 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Request, Response
 
-from slideseek.errors import UsageError
 from slideseek.evidence import Evidence
 from slideseek.search import Answer
 from slideseek.serve.api.services import NotThereError, Services, ServicesOf, slide_out
@@ -27,7 +26,6 @@ from slideseek.serve.schemas import (
     SideOut,
     VoteOut,
 )
-from slideseek.serve.uploads import MAX_UPLOAD_BYTES
 from slideseek.session.request import Request as Asked
 
 router = APIRouter(tags=["search"])
@@ -62,12 +60,7 @@ async def explain(services: ServicesOf, asked: ExplainIn) -> EvidenceOut:
 @router.post("/patches", openapi_extra=UPLOAD)
 async def upload(services: ServicesOf, request: Request) -> PatchOut:
     """Take a patch image, sent as it is (PNG, JPEG or WebP), to search with."""
-    data = bytearray()
-    async for part in request.stream():
-        data += part
-        if len(data) > MAX_UPLOAD_BYTES:
-            raise UsageError(f"more than {MAX_UPLOAD_BYTES:,} bytes were sent", "send a smaller image")
-    kept = await services.thinking.run(services.uploads.add, bytes(data))
+    kept = await services.pixels.run(services.uploads.add, await request.body())
     return PatchOut(patch=kept.key, width=kept.width, height=kept.height)
 
 
