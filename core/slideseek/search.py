@@ -95,7 +95,7 @@ class Searcher:
     @property
     def fields(self) -> tuple[str, ...]:
         """Free fields of the archive's slides, sorted."""
-        return tuple(self._slides.free_fields())
+        return self._live.columns.free_names
 
     def query(self, text: str, site: str = "", patient: str = "", mpp: float | None = None, center: str = "") -> Query:
         """Make a query of a slide in the archive (its id) or of a slide file, which is not added."""
@@ -160,7 +160,7 @@ class Searcher:
         if not include_same_patient:
             own = self._same_content(query)
             patients = {query.record.patient, *(record.patient for record in own)} - {""}
-            among &= ~columns.among("patient", patients) & ~columns.among("id", {record.id for record in own})
+            among &= ~columns.among("patient", patients) & ~columns.those(record.id for record in own)
         for condition in filters:
             among &= columns.passing(condition.field, condition.free, condition)
         return among

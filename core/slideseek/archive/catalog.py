@@ -157,7 +157,7 @@ class Catalog:
 
     def unreadable(self, settings: Iterable[str]) -> list[StageRecord]:
         """Return the records of features that lack regions which could not be decoded, in slide order."""
-        query = "SELECT * FROM stages WHERE stage = 'featurize' AND settings = ? AND status = 'done' AND unreadable > 0"
+        query = "SELECT * FROM stages WHERE stage = 'featurize' AND settings = ? AND unreadable > 0"
         found = [_stage(row) for name in settings for row in self._db.execute(query, (name,))]
         return sorted(found, key=lambda record: record.slide_id)
 

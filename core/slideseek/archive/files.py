@@ -7,8 +7,8 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from urllib.parse import quote
 
@@ -90,9 +90,9 @@ def clear_temporary(root: Path, folders: Sequence[str]) -> int:
 
     Only names that we give are touched: the rest of the folder is the user's.
     """
-    places: list[Iterable[Path]] = [root.iterdir()]
-    places += [_dotted(place) for name in folders for place in os.walk(root / name)]
-    left = [path for place in places for path in place if _TEMPORARY.fullmatch(path.name)]
+    left = [path for path in root.iterdir() if _TEMPORARY.fullmatch(path.name)]
+    for name in folders:
+        left += _temporaries(root / name)
     for path in left:
         if path.is_dir():
             shutil.rmtree(path, ignore_errors=True)
@@ -101,10 +101,16 @@ def clear_temporary(root: Path, folders: Sequence[str]) -> int:
     return len(left)
 
 
-def _dotted(place: tuple[str, list[str], list[str]]) -> Iterator[Path]:
-    """Yield what begins with a dot in one folder of a walk; 100,000 other names must not become paths first."""
-    folder, folders, files = place
-    return (Path(folder) / name for name in (*folders, *files) if name.startswith("."))
+def _temporaries(folder: Path) -> list[Path]:
+    """Return what is temporary below a folder; the names of 100,000 other files must not become paths for that."""
+    found: list[Path] = []
+    with suppress(FileNotFoundError), os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.name[0] == "." and _TEMPORARY.fullmatch(entry.name):
+                found.append(Path(entry.path))
+            elif entry.is_dir(follow_symlinks=False):
+                found += _temporaries(Path(entry.path))
+    return found
 
 
 def _temporary(path: Path) -> Path:

@@ -104,6 +104,7 @@ CREATE TABLE runs (
 # selections are not watched.
 _WATCH = """
 CREATE INDEX IF NOT EXISTS stages_done ON stages (stage, settings, status, slide_id);
+CREATE INDEX IF NOT EXISTS stages_unreadable ON stages (stage, settings) WHERE unreadable > 0;
 CREATE TABLE IF NOT EXISTS code_changes (
     settings TEXT NOT NULL,
     slide_id TEXT NOT NULL,

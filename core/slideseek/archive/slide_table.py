@@ -83,11 +83,6 @@ class SlideTable:
         cursor.row_factory = None  # plain tuples are quicker
         return dict(cursor.execute(f"SELECT id, {name} FROM slides").fetchall())
 
-    def free_fields(self) -> list[str]:
-        """Return the names of the free fields of all slides, sorted."""
-        texts = self._db.execute("SELECT DISTINCT fields FROM slides")
-        return sorted({name for row in texts for name in json.loads(row[0])})
-
     def by_patient(self, patient: str) -> list[SlideRow]:
         """Return the slides of a patient, sorted by id."""
         rows = self._db.execute("SELECT * FROM slides WHERE patient = ? ORDER BY id", (patient,))

@@ -94,6 +94,18 @@ class CellPlan:
         control = ", shuffled labels" if self.control else ""
         return f"{self.variant.name}, {self.protocol.name}, seed {self.seed}{control}"
 
+    @property
+    def name_without_seed(self) -> str:
+        """Say which cells differ from this one in the seed alone."""
+        return f"{self.variant.name}, {self.protocol.name}, {self.control}"
+
+    @property
+    def seedless(self) -> bool:
+        """Whether the seed decides nothing: no fit, no folds, no seeded component, no shuffle."""
+        seeded = any("seed" in self.options[kind] for kind in ("encoder", "index"))
+        folded = self.protocol.fit == "split" or self.protocol.among != "all" or self.task != "retrieval"
+        return not (self.learns or seeded or folded or self.control)
+
 
 def expand(engine: EngineEntry, registry: Registry) -> list[Variant]:
     """Return the variants of an engine: the product of its sweeps, in the order of the configuration.

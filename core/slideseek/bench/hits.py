@@ -30,6 +30,8 @@ COLUMNS = (
     "distance",
     "relevant",
 )
+_QUERY_FACTS = ("query_label", "query_patient", "query_center", "query_site", "relevant")
+_HIT_FACTS = ("hit_label", "hit_patient", "hit_center")
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,15 +108,16 @@ def read_rows(path: Path, required: Sequence[str], lower_case: bool = True) -> I
                     f"{path}: no column {', '.join(missing)}; the heading has {', '.join(names) or 'nothing'}",
                     f"name the columns {', '.join(required)} in the first line",
                 )
-            for cells in reader:
-                if not any(cell.strip() for cell in cells):
+            for row in reader:
+                cells = [cell.strip() for cell in row]
+                if not any(cells):
                     continue
                 if len(cells) != len(names):
                     raise SlideseekError(
                         f"{path}, line {reader.line_num}: {len(cells)} fields, the heading has {len(names)}",
                         "quote fields that contain a comma",
                     )
-                yield reader.line_num, dict(zip(names, (cell.strip() for cell in cells)))
+                yield reader.line_num, dict(zip(names, cells))
     except (UnicodeDecodeError, csv.Error) as error:
         raise SlideseekError(f"{path} is not a CSV file ({error})", "save it as comma-separated UTF-8 text") from error
 
@@ -125,6 +128,8 @@ class _Reading:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.hits: dict[str, list[RankedHit]] = {}
+        self.found: dict[str, set[str]] = {}
+        self.last: tuple[str, list[str]] = ("", [])
         self.empty: set[str] = set()
         self.known: dict[tuple[str, str], tuple[str, int]] = {}
 
@@ -137,9 +142,11 @@ class _Reading:
             raise self._error(
                 line, f"query {query!r} has no label", "a query without a truth cannot be scored: leave it out"
             )
-        for name in ("label", "patient", "center", "site"):
-            self._agree(line, query, name, row.get(f"query_{name}", ""), f"query_{name} of query {query!r}")
-        self._agree(line, query, "relevant", row.get("relevant", ""), f"relevant of query {query!r}")
+        facts = [row.get(column, "") for column in _QUERY_FACTS]
+        if (query, facts) != self.last:  # most rows repeat what the row before said of the query
+            for column, value in zip(_QUERY_FACTS, facts):
+                self._agree(line, query, column.removeprefix("query_"), value, column)
+            self.last = (query, facts)
         hits = self.hits.setdefault(query, [])
         if not row["rank"] and not row["hit_id"]:
             if hits or query in self.empty:
@@ -166,10 +173,12 @@ class _Reading:
             )
         if slide == query:
             raise self._error(line, f"query {query!r} is among its own hits", "leave the query out of its list")
-        if any(hit.slide_id == slide for hit in before):
+        found = self.found.setdefault(query, set())
+        if slide in found:
             raise self._error(line, f"query {query!r} finds {slide!r} twice", "list every slide once a query")
-        for name in ("label", "patient", "center"):
-            self._agree(line, slide, name, row.get(f"hit_{name}", ""), f"hit_{name} of slide {slide!r}")
+        found.add(slide)
+        for column in _HIT_FACTS:
+            self._agree(line, slide, column.removeprefix("hit_"), row.get(column, ""), column)
         distance = self._number(line, row.get("distance", ""))
         last = before[-1].distance if before else None
         if distance is not None and last is not None and distance < last:
@@ -180,13 +189,14 @@ class _Reading:
             )
         return RankedHit(slide, row["hit_label"], row.get("hit_patient", ""), row.get("hit_center", ""), distance)
 
-    def _agree(self, line: int, slide: str, name: str, value: str, what: str) -> None:
+    def _agree(self, line: int, slide: str, name: str, value: str, column: str) -> None:
         """Check that a slide has one value of each kind, as a query and as a hit; unknown agrees with all."""
         if not value:
             return
         seen, where = self.known.setdefault((slide, name), (value, line))
         if seen != value:
-            raise self._error(line, f"{what} is {value!r}, in line {where} it is {seen!r}", "make the two the same")
+            cause = f"{column} of {slide!r} is {value!r}, in line {where} it is {seen!r}"
+            raise self._error(line, cause, "make the two the same")
 
     def _number(self, line: int, text: str) -> float | None:
         if not text:

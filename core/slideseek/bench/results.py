@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
@@ -69,7 +69,8 @@ class Cell:
     """One finished cell of the grid: what it is, what it cost, and where its results are.
 
     name: the variant as shown, unique in a folder. sweep: the options that the grid varies, with this cell's values.
-    times: seconds or milliseconds, by the unit in the name. control: labels were shuffled on purpose.
+    times: seconds or milliseconds, by the unit in the name. control: labels were shuffled on purpose. guards_off:
+    checks against leaks that were switched off. not_encoded: slides the engine failed on, with the cause.
     """
 
     folder: Path
@@ -88,6 +89,8 @@ class Cell:
     peak_memory_mb: float | None = None
     versions: Mapping[str, Any] = field(default_factory=dict)
     created: str = ""
+    guards_off: tuple[str, ...] = ()
+    not_encoded: Mapping[str, str] = field(default_factory=dict)
 
     def hits(self) -> list[QueryHits]:
         """Read the ranked lists of a retrieval cell."""
@@ -121,10 +124,11 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """What a results folder holds."""
+    """What a results folder holds. superseded: cells left out, since one of the same name was run again later."""
 
     title: str
     cells: tuple[Cell, ...]
+    superseded: int = 0
 
 
 def read_cells(folder: Path) -> list[Cell]:
@@ -140,10 +144,12 @@ def read_cells(folder: Path) -> list[Cell]:
 def read_results(folder: Path) -> Results:
     """Read a results folder: its title and its cells, in the order of the configuration as run.
 
-    The order is that of protocols and engines in `bench.toml`, then of swept values, so a run that was interrupted reads like one that was
-    not; cells of engines that are not in it come after, by key.
+    The order is that of protocols and engines in `bench.toml`, then of swept values, so a run that was interrupted
+    reads like one that was not; cells of engines that are not in it come after, by key. Of cells of one name that were
+    run before with other options, the newest counts.
     """
-    cells = read_cells(folder)
+    found = read_cells(folder)
+    cells = _newest(found)
     path = folder / "bench.toml"
     try:
         config = tomllib.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
@@ -156,7 +162,15 @@ def read_results(folder: Path) -> Results:
         return (*place, list(cell.sweep), [_rank(value) for value in cell.sweep.values()])
 
     title = str(config.get("title") or config.get("name") or folder.resolve().name)
-    return Results(title, tuple(sorted(cells, key=order)))
+    return Results(title, tuple(sorted(cells, key=order)), len(found) - len(cells))
+
+
+def _newest(cells: Sequence[Cell]) -> list[Cell]:
+    """Keep one cell of each name, protocol, seed and dataset: options may have changed since an earlier run."""
+    kept: dict[object, Cell] = {}
+    for cell in sorted(cells, key=lambda cell: cell.created):
+        kept[cell.kind, cell.name, cell.seed, cell.control, cell.protocol.name, cell.dataset] = cell
+    return sorted(kept.values(), key=lambda cell: cell.key)
 
 
 def _rank(value: Any) -> tuple[float, str]:
@@ -199,6 +213,8 @@ def read_cell(folder: Path) -> Cell:
             record.get("peak_memory_mb"),
             record.get("versions", {}),
             str(record.get("created", "")),
+            tuple(record.get("guards_off", ())),
+            record.get("not_encoded", {}),
         )
     except (ValueError, KeyError, TypeError) as error:
         raise SlideseekError(

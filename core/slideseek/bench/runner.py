@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -74,6 +74,7 @@ class BenchRunner:
         )
         self.summary = BenchSummary(folder)
         self._pace = Pace(reporter)
+        self._last: tuple[str, CellResult] | None = None
 
     def run(self, only: Sequence[str] = (), control: bool = False) -> BenchSummary:
         """Run the cells that are missing; a cell that fails is told and the others go on.
@@ -122,7 +123,7 @@ class BenchRunner:
         self.reporter.begin(plan.name)
         self._pace.cell_begins()
         try:
-            result = self._run(plan)
+            result = self._result(plan)
         except SlideseekError as error:
             self.summary.failed[plan.name] = error
             self.reporter.slide(SlideReport(plan.name, "failed", error.cause, error.fix))
@@ -136,6 +137,16 @@ class BenchRunner:
     def _missing(self) -> int:
         told = len(self.summary.ran) + len(self.summary.done) + len(self.summary.failed)
         return sum(not is_done(self.folder, plan) for plan in self.summary.plans[told:])
+
+    def _result(self, plan: CellPlan) -> CellResult:
+        """Run a cell, unless another seed's was just run and the seed decides nothing."""
+        work = plan.name_without_seed
+        if plan.seedless and self._last is not None and self._last[0] == work:
+            return self._last[1]
+        result = self._run(plan)
+        result = replace(result, extra={"measured_with_seed": plan.seed})
+        self._last = (work, result)
+        return result
 
     def _run(self, plan: CellPlan) -> CellResult:
         reset_peak()

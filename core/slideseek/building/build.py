@@ -139,7 +139,8 @@ class Builder:
                 self.summary.counts[report.outcome] += 1
                 self._tell(report)
             # A file written anew for one slide may have held the features of another of the same content.
-            bereft = [slide_id for slide_id in self.ledger.without_features(self.engines) if slide_id not in tried]
+            left = self.ledger.without_features(self.engines) if lacking else []
+            bereft = [slide_id for slide_id in left if slide_id not in tried]
             for report in self._pixels.run(self.catalog.slides.some(bereft), self.reporter.begin):
                 self._tell(report)
 
@@ -196,15 +197,14 @@ class Builder:
         if not todo:
             return
         self.reporter.phase(f"codes of {engine.name}", len(todo), brief=True)
-        slides = self.catalog.slides.some([slide_id for slide_id, _ in todo])
         with self.summary.timed("encode"):
-            for slide, (_, feature_key) in zip(slides, todo, strict=True):
+            for slide in self.catalog.slides.some(todo):
                 self.reporter.begin(slide.id)
-                self._tell(self._encode_one(engine, slide, feature_key))
+                self._tell(self._encode_one(engine, slide))
 
-    def _encode_one(self, engine: Engine, slide: SlideRow, feature_key: str) -> SlideReport:
+    def _encode_one(self, engine: Engine, slide: SlideRow) -> SlideReport:
         started = time.perf_counter()
-        key = self.ledger.key(engine, "encode", slide)
+        key, feature_key = self.ledger.key(engine, "encode", slide), self.ledger.key(engine, "featurize", slide)
         try:
             payload = self.ledger.sound(key)
             if payload is None:

@@ -45,7 +45,7 @@ def command(
     names = formats_of(output, asked) if output is not None else (asked or "terminal",)
     results = read_results(folder)
     settings = ReportSettings(k, as_tie(tie), as_divisor(ap_divisor), against)
-    report = make_report(results.title, results.cells, settings)
+    report = make_report(results.title, results.cells, settings, results.superseded)
     if output is None:
         colour = sys.stdout.isatty()
         width = shutil.get_terminal_size().columns if colour else 200

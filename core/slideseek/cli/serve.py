@@ -29,6 +29,7 @@ def command(folder: Path | None, port: int, open_page: bool, as_json: bool) -> N
     Prints an address that carries a random key: open it once. Stop with Ctrl-C.
     """
     import json
+    import signal
 
     from slideseek.errors import SlideseekError
 
@@ -49,6 +50,8 @@ def command(folder: Path | None, port: int, open_page: bool, as_json: bool) -> N
         if open_page:
             click.launch(running.url)
         try:
+            # A service manager's way to stop a program: the uploads are deleted then too.
+            signal.signal(signal.SIGTERM, signal.default_int_handler)
             running.wait()
         except KeyboardInterrupt:
             say("stopped")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -46,10 +47,7 @@ class SlideDirectory:
     """All slides in id order. Made anew when the catalogue changes; it never changes itself, so any thread may read."""
 
     def __init__(self, rows: Iterable[SlideRow]) -> None:
-        self.entries = [
-            Entry(slide_key(row.id), row.record, row.fingerprint, f"{slide_key(row.fingerprint)[:8]}{row.mtime_ns:x}")
-            for row in rows
-        ]
+        self.entries = [Entry(slide_key(row.id), row.record, row.fingerprint, _version(row)) for row in rows]
         self._by_key = {entry.key: at for at, entry in enumerate(self.entries)}
         self._by_id = {entry.record.id: at for at, entry in enumerate(self.entries)}
         free = sorted({name for entry in self.entries for name in entry.record.fields})
@@ -125,6 +123,10 @@ class SlideDirectory:
         values = sorted(set(texts))
         numbers = {value: number for number, value in enumerate(values)}
         return _Column(values, np.array([numbers[text] for text in texts], dtype=np.int32))
+
+
+def _version(row: SlideRow) -> str:
+    return hashlib.blake2b(f"{row.fingerprint} {row.mtime_ns}".encode(), digest_size=9).hexdigest()
 
 
 def _named(name: str) -> Callable[[SlideRecord], str]:

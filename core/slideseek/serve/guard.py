@@ -24,7 +24,8 @@ OPENSEADRAGON_STYLE = "sha256-9xTiqzfwFaL2SGb1rmr8gysEwVVjIvqWAgmZgqFqpEE="
 
 HEADERS = {
     "content-security-policy": (
-        f"default-src 'none'; script-src 'self'; style-src 'self' '{OPENSEADRAGON_STYLE}'; img-src 'self' blob: data:; connect-src 'self';"
+        f"default-src 'none'; script-src 'self'; style-src 'self' '{OPENSEADRAGON_STYLE}'; "
+        "img-src 'self' blob: data:; connect-src 'self';"
         " worker-src blob:; font-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'none';"
         " frame-ancestors 'none'"
     ),

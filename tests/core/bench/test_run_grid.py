@@ -74,6 +74,10 @@ class TestGrid:
         found = cells(tmp_path / "out")
         assert found["mean", "vertical", 0].protocol.fit == "none"
         assert found["mean", "vertical", 0].hits() == found["mean", "vertical", 1].hits()
+        records = [
+            json.loads((found[n, "vertical", 1].folder / "cell.json").read_text()) for n in ("mean", "words words=2")
+        ]
+        assert [record["measured_with_seed"] for record in records] == [0, 1]
 
     def test_only_what_is_missing_runs(self, run, tmp_path):
         run(CONFIG)

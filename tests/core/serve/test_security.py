@@ -215,7 +215,7 @@ def test_a_flood_of_tiles_is_bounded_and_the_server_stays_up(client, slides, vie
     assert len(client.get(f"/api/slides/{keys[0]}/tiles/10/1/1").content) > 500
 
 
-def test_label_and_macro_images_are_never_served(tmp_path, slideseek):
+def test_label_and_macro_images_are_never_served(tmp_path, slideseek, tiny_config):
     """A slide whose label is bright green: nothing green comes out of any picture."""
     rng = np.random.default_rng(0)
     tissue = np.full((512, 768, 3), 240, np.uint8)
@@ -225,17 +225,17 @@ def test_label_and_macro_images_are_never_served(tmp_path, slideseek):
     path = tmp_path / "slides" / "labelled.svs"
     path.parent.mkdir()
     with tifffile.TiffWriter(path) as writer:
-        said = "Aperio Image Library v11\n{}|AppMag = 20|MPP = 0.5"
-        tiled = {"tile": (128, 128), "photometric": "rgb", "compression": "jpeg"}
+        said = "Aperio Image Library v11\r\n{}|AppMag = 20|MPP = 0.5"
+        tiled = {"tile": (128, 128), "photometric": "rgb", "compression": "jpeg", "metadata": None}
         writer.write(tissue, description=said.format("768x512"), **tiled)
-        strips = {"photometric": "rgb", "compression": "lzw", "rowsperstrip": 128}
+        strips = {"photometric": "rgb", "compression": "lzw", "rowsperstrip": 128, "metadata": None}
         writer.write(tissue[::4, ::4].copy(), description=said.format("thumbnail"), **strips)
-        writer.write(green, description="Aperio Image Library v11\nlabel 256x128", subfiletype=1, **strips)
-        writer.write(green, description="Aperio Image Library v11\nmacro 256x128", subfiletype=9, **strips)
+        writer.write(green, description="Aperio Image Library v11\r\nlabel 256x128", subfiletype=1, **strips)
+        writer.write(green, description="Aperio Image Library v11\r\nmacro 256x128", subfiletype=9, **strips)
     with openslide.OpenSlide(path) as opened:
         assert {"label", "macro"} <= set(opened.associated_images)
     archive = tmp_path / "archive"
-    assert slideseek("init", archive).code == 0
+    assert slideseek("init", archive, "--config", tiny_config).code == 0
     assert slideseek("add", path, "-a", archive).code == 0
     with serving(archive) as running:
         client = httpx.Client(

@@ -37,15 +37,18 @@ class Report:
     parts: tuple[Part, ...]
 
 
-def make_report(title: str, cells: Sequence[Cell], settings: ReportSettings) -> Report:
-    """Make the report of cells; tables show engines in the order their cells come, controls last."""
+def make_report(title: str, cells: Sequence[Cell], settings: ReportSettings, superseded: int = 0) -> Report:
+    """Make the report of cells; tables show engines in the order their cells come, controls last.
+
+    superseded: cells of the folder that were left out for newer ones; the report says so.
+    """
     ordered = sorted(cells, key=lambda cell: cell.control)
     parts = [_retrieval(section, settings) for section in make_sections(ordered)]
     for heading, table in classification_tables(ordered, settings):
         _append(parts, heading, table)
     for heading, figure in training_figures(ordered):
         _append(parts, heading, figure)
-    return Report(title, _facts(ordered), tuple(parts))
+    return Report(title, _facts(ordered, superseded), tuple(parts))
 
 
 def _retrieval(section: Section, settings: ReportSettings) -> Part:
@@ -96,19 +99,22 @@ def _section_facts(section: Section) -> dict[str, str]:
         f"{len(section.patients):,} patients, {len(section.classes)} classes",
         "fingerprint": dataset.fingerprint[:16],
     }
+    off = sorted({name for c in section.cells for name in c.guards_off})
+    if off:
+        facts["guards switched off"] = ", ".join(off)
     if cell.control:
         facts["control"] = "labels were shuffled on purpose: numbers above chance would mean that labels leak"
     return {name: value for name, value in facts.items() if value}
 
 
-def _facts(cells: Sequence[Cell]) -> dict[str, str]:
+def _facts(cells: Sequence[Cell], superseded: int) -> dict[str, str]:
     versions: dict[str, set[str]] = {}
     for cell in cells:
         for name, version in cell.versions.items():
             versions.setdefault(name, set()).add(str(version))
     created = [cell.created for cell in cells if cell.created]
     facts = {
-        "cells": str(len(cells)),
+        "cells": str(len(cells)) + (f", {superseded} older ones of the same names left out" if superseded else ""),
         "seeds": ", ".join(str(seed) for seed in sorted({cell.seed for cell in cells})),
         "run": f"{min(created)[:16]} to {max(created)[:16]}".replace("T", " ") if created else "",
         "versions": ", ".join(f"{name} {'/'.join(sorted(seen))}" for name, seen in sorted(versions.items())),

@@ -124,6 +124,12 @@ class SectionTables:
                 f"{lost} of {len(queries)} slides have no slide of their class among those they may find: "
                 "they count as wrong, for every engine"
             )
+        failed = {v.name: len({slide for c in v.cells for slide in c.not_encoded}) for v in self.section.variants}
+        for name, number in failed.items():
+            if number:
+                notes.append(
+                    f"{name} could not encode {number} slides: as queries they found nothing and count as wrong"
+                )
         short = min(lists.depth for v in self.section.variants for lists in v.lists)
         if short < self.settings.k:
             notes.append(f"k is {self.settings.k}, but some lists have at most {short} hits")

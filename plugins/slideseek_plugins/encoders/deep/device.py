@@ -30,18 +30,22 @@ def resolve(device: Device) -> torch.device:
 def reproducible(threads: int) -> Iterator[None]:
     """Run PyTorch deterministically on `threads` CPU threads inside the block, and leave its settings as they were.
 
-    Sums that PyTorch splits over threads depend on their number in the last bits.
+    Sums that PyTorch splits over threads depend on their number in the last bits. Lower precision that the caller
+    has allowed for his own networks (autocast, fast float32 products) does not reach inside.
     """
     before, strict = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
     warn_only = torch.is_deterministic_algorithms_warn_only_enabled()
-    fill = getattr(deterministic, _FILL)
+    fill, products = getattr(deterministic, _FILL), torch.get_float32_matmul_precision()
     torch.set_num_threads(threads)
+    torch.set_float32_matmul_precision("highest")
     torch.use_deterministic_algorithms(True, warn_only=True)
     # Filling fresh memory guards against reading it before it is written, which nothing here does, and costs time.
     setattr(deterministic, _FILL, False)
     try:
-        yield
+        with torch.autocast("cpu", enabled=False), torch.autocast("cuda", enabled=False):
+            yield
     finally:
+        torch.set_float32_matmul_precision(products)
         setattr(deterministic, _FILL, fill)
         torch.use_deterministic_algorithms(strict, warn_only=warn_only)
         torch.set_num_threads(before)

@@ -168,7 +168,9 @@ class DeepFisher(ABC):
         jobs = [self._job(model, ready, bag) for bag in bags]
         with reproducible(1):
             means = ready.gradients.means(jobs)
-            return [self._code(bag, self._table(model, bag).apply(_finite(bag, mean))) for bag, mean in zip(bags, means)]
+            return [
+                self._code(bag, self._table(model, bag).apply(_finite(bag, mean))) for bag, mean in zip(bags, means)
+            ]
 
     def gradient(self, bag: Bag) -> Float64:
         """Return the mean gradient of Eq. 15 over all coded layers, before anything else: float64 (entries,)."""
@@ -314,8 +316,10 @@ class DeepFisher(ABC):
 
 def _finite(bag: Bag, mean: Float32 | Float64) -> Float32 | Float64:
     """Return the mean gradient of `bag`, unless squares of its features were beyond the range of the numbers."""
+    with np.errstate(over="ignore"):
+        length = np.dot(mean, mean)
     # The squared length is cheap and tells at once; where it overflows by itself the values are looked at.
-    if not np.isfinite(np.dot(mean, mean)) and not np.isfinite(mean).all():
+    if not np.isfinite(length) and not np.isfinite(mean).all():
         raise SlideseekError(
             f"slide {bag.slide_id!r} has features too large to take the gradient of their squared error",
             "compute its features again, or set precision = 'float64' or clip",

@@ -85,3 +85,19 @@ def test_a_wrong_number_in_a_log_is_refused_by_line(simulation):
     (cell.folder / "training.csv").write_text("epoch,gradient_l1\n1,2\n2,x\n")
     with pytest.raises(SlideseekError, match="line 3: gradient_l1 is 'x', not a number"):
         cell.training()
+
+
+def test_of_cells_of_one_name_the_newest_counts(simulation, slideseek):
+    made = simulation()
+    made.retrieval("mean", 0.2)
+    (old,) = (made.folder / "cells").iterdir()
+    old.rename(old.with_name("zz-old"))
+    made.retrieval("mean", 0.9, created="2026-02-01T00:00:00+00:00", guards_off=["duplicates"], not_encoded={"s1": "x"})
+    results = read_results(made.folder)
+    assert [cell.created[:7] for cell in results.cells] == ["2026-02"]
+    assert results.superseded == 1
+    report = slideseek("bench", "report", made.folder, "--format", "json").json
+    assert report["facts"]["cells"] == "1, 1 older ones of the same names left out"
+    (section,) = report["sections"]
+    assert section["facts"]["guards switched off"] == "duplicates"
+    assert any("could not encode 1 slides" in note for note in section["tables"][0]["notes"])

@@ -1,0 +1,84 @@
+"""The speed and memory report of the deep encoders runs, at sizes that say nothing about speed."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT))  # `bench` is run from the root of the repository and is not installed
+
+from bench import encoder_speed, training_memory  # noqa: E402
+
+
+@pytest.fixture(scope="module")
+def examples():
+    return {preset: encoder_speed.fitted(preset, 300, 24, 8, 1) for preset in ("paper", "best")}
+
+
+def test_the_loop_and_the_batched_gradient_agree(examples):
+    import torch
+
+    from slideseek_plugins.encoders.deep.gradients import Gradients, Job
+
+    model = examples["paper"].model_
+    slide = encoder_speed.make_bags(1, 5, 24)[0]
+    loop = encoder_speed.per_patch_loop(model.network, torch.from_numpy(slide.features), torch.zeros(5).long())
+    gradients = Gradients(model.network, model.inputs, model.network.shape.layers())
+    batched = next(gradients.means([Job(slide.features, 0, gradients.part(None))]))
+    assert np.abs(batched - loop.numpy()).max() < 1e-6 * np.abs(batched).max()
+
+
+def test_every_part_reports_its_targets(examples, capsys):
+    slide = encoder_speed.make_bags(1, 5, 24)[0]
+    targets = encoder_speed.extraction(examples["paper"], 5, 24, 1)
+    for example in examples.values():
+        targets += encoder_speed.short_codes(example, slide, 1)
+    targets += encoder_speed.steps(24, 4, 1)
+    targets += encoder_speed.memory(training_memory.Growth({30: 100 << 20, 3000: 105 << 20}))
+    assert [target.limit for target in targets] == [30, 1.5, 1.5, 1.5, 1.5, 2.6, 2.6, 2.6, 1.1]
+    assert all(np.isfinite(target.found) and target.found > 0 for target in targets)
+    printed = capsys.readouterr().out
+    for line in (
+        "batched",
+        "preset paper, bits, 300 entries",
+        "preset best, bits, all of decoder",
+        "SBFV",
+        "105.0 MiB",
+    ):
+        assert line in printed
+
+
+def test_short_codes_are_made_of_the_kept_entries(examples):
+    slide = encoder_speed.make_bags(1, 5, 24)[0]
+    for example in examples.values():
+        works = encoder_speed.codes(example, slide)
+        assert works["bits, kept"]().rows.tobytes() == example.encode(slide).rows.tobytes()
+        assert works["floats, kept"]().rows.shape == (1, 300)
+        size = example.settings_.shape(24).parameters()
+        assert works["floats, whole"]().rows.shape == (1, size)
+        assert sum(int(part.split()[-1]) for part in encoder_speed.layers_of(example, 24).split(", ")) == pytest.approx(
+            300, abs=10
+        )
+
+
+def test_targets_say_met_or_missed():
+    make = encoder_speed.Target
+    assert make("x", 2.0, 2.5).met and not make("x", 2.0, 1.9).met
+    assert make("x", 2.0, 1.9, most=True).met and not make("x", 2.0, 2.5, most=True).met
+    assert str(make("x", 2.0, 1.9)) == "MISSED  x: 1.90, at least 2"
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs Linux's /proc")
+def test_peak_memory_is_seen(tmp_path):
+    assert training_memory.peak_during(lambda: np.ones(8 << 20)) > 50 << 20
+    training_memory.write_bags(tmp_path, 6, 12, 60)
+    bags = training_memory.FolderBags(sorted(tmp_path.glob("*.h5")))
+    assert len(bags) == 10 and len(bags[2:5]) == 3 and bags[0].features.shape == (6, 12)
+    command = [sys.executable, "-m", "bench.training_memory", str(tmp_path)]
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
+    assert int(done.stdout) > 0

@@ -1,0 +1,231 @@
+"""The page in a real browser, as a person uses it. Nothing may be written to the console as an error."""
+
+import os
+import re
+import shutil
+import time
+
+import numpy as np
+import pytest
+from PIL import Image
+
+playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+
+# No sandbox: tests may run as root. No background networking: nothing but this machine may be asked.
+FLAGS = [
+    *("--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-quic"),
+    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
+]
+WAIT = 30_000
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    program = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
+    if program is None:
+        pytest.skip("there is no chromium on this machine")
+    with playwright.sync_playwright() as started:
+        browser = started.chromium.launch(executable_path=program, args=FLAGS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def page(chromium, viewer, request):
+    """A new page at the address that was printed; the test fails when anything in it complains."""
+    wide = getattr(request, "param", (1280, 800))
+    context = chromium.new_context(viewport={"width": wide[0], "height": wide[1]})
+    context.set_default_timeout(WAIT)
+    made = context.new_page()
+    complaints = []
+    made.on("console", lambda said: complaints.append(said.text) if said.type in ("error", "warning") else None)
+    made.on("pageerror", lambda error: complaints.append(str(error)))
+    made.goto(viewer.url)
+    made.wait_for_selector(".card")
+    yield made
+    context.close()
+    assert complaints == []
+
+
+def until(page, condition):
+    """Wait for a condition in the page. Playwright's own way evaluates text in it, which the page's policy forbids."""
+    deadline = time.monotonic() + WAIT / 1000
+    while not page.evaluate(condition):
+        assert time.monotonic() < deadline, condition
+        page.wait_for_timeout(30)
+
+
+def open_query(page, slide_id):
+    page.locator(".card", has_text=slide_id).click()
+    page.wait_for_selector(".hit:not(.skeleton)")
+    page.wait_for_selector(".pane .scale:not([hidden])")
+
+
+def open_first_hit(page):
+    page.locator(".hit").first.click()
+    page.wait_for_selector("#sum strong")
+    page.wait_for_selector("section[aria-label=Hit] .scale:not([hidden])")
+
+
+def painted(page, pane):
+    """Return how many pixels of a pane's layer are painted."""
+    return page.evaluate(
+        """(pane) => { const layer = document.querySelector(`section[aria-label=${pane}] canvas.layer`);
+        const data = layer.getContext('2d').getImageData(0, 0, layer.width, layer.height).data;
+        let count = 0; for (let at = 3; at < data.length; at += 4) count += data[at] > 0; return count; }""",
+        pane,
+    )
+
+
+def scales(page):
+    return [re.sub(r".* · ", "", text) for text in page.locator(".scale").all_inner_texts()]
+
+
+def test_browse_filter_and_find(page, viewer):
+    assert "token" not in page.url and page.locator(".card").count() == 8
+    page.get_by_label("colon", exact=False).first.check()
+    until(page, "document.querySelectorAll('.card').length === 4")
+    assert "facet=site%3Dcolon" in page.url
+    page.get_by_label("Find slides by their words").fill("normal")
+    until(page, "document.querySelectorAll('.card').length === 2")
+    page.get_by_label("Find slides by their words").fill("zebra")
+    page.get_by_role("button", name="Clear filters").click()
+    until(page, "document.querySelectorAll('.card').length === 8")
+    page.go_back()
+    until(page, "document.querySelectorAll('.card').length < 8")
+    until(page, "[...document.querySelectorAll('.card img')].every((one) => one.complete)")
+
+
+def test_search_by_slide_open_a_hit_and_toggle_the_heat_map(page):
+    open_query(page, "colon-nor-01")
+    assert page.locator(".hit").count() == 7
+    assert page.locator(".vote").count() == 2
+    assert painted(page, "Query") == 0
+    page.get_by_label("Engine").select_option("parts")
+    until(page, "!document.querySelector('.hit.skeleton') && document.querySelectorAll('.hit').length === 7")
+    open_first_hit(page)
+    boxes = painted(page, "Hit")
+    assert boxes > 0
+    page.keyboard.press("h")
+    until(page, "document.querySelector('[data-toggle=h]').getAttribute('aria-pressed') === 'true'")
+    page.wait_for_timeout(100)
+    heat = painted(page, "Hit")
+    assert heat > 3 * boxes and painted(page, "Query") > 3 * boxes
+    parts, shown = page.evaluate(
+        "[document.getElementById('sum').dataset.sum, document.getElementById('sum').dataset.value]"
+    )
+    assert float(parts) == pytest.approx(float(shown), abs=1e-6)
+    assert "similarity" in page.locator("#sum").inner_text()
+    page.get_by_label("Opacity of the heat map").fill("20")
+    assert "alpha=20" in page.url
+    page.keyboard.press("h")
+    page.wait_for_timeout(100)
+    assert painted(page, "Hit") == boxes
+    page.keyboard.press("Escape")
+    page.wait_for_selector("section[aria-label=Hit]", state="detached")
+
+
+def test_the_two_slides_move_together(page):
+    open_query(page, "breast-duc-01")
+    open_first_hit(page)
+    assert len(set(scales(page))) == 1
+    page.locator("section[aria-label=Query]").get_by_label("Zoom in").click()
+    page.wait_for_timeout(700)
+    both = scales(page)
+    assert len(set(both)) == 1
+    page.keyboard.press("s")
+    page.locator("section[aria-label=Query]").get_by_label("Zoom in").click()
+    page.wait_for_timeout(700)
+    apart = scales(page)
+    assert apart[0] != both[0] and apart[1] == both[1]
+
+
+def test_draw_a_region_and_search_it(page):
+    open_query(page, "breast-lob-01")
+    page.keyboard.press("r")
+    glass = page.locator("section[aria-label=Query] .glass").bounding_box()
+    middle = glass["x"] + glass["width"] / 2, glass["y"] + glass["height"] / 2
+    page.mouse.move(middle[0] - 120, middle[1] - 120)
+    page.mouse.down()
+    page.mouse.move(middle[0] + 60, middle[1] + 60, steps=4)
+    page.mouse.move(middle[0] + 130, middle[1] + 130, steps=4)
+    page.mouse.up()
+    until(page, "location.search.includes('region=')")
+    page.wait_for_selector(".hit:not(.skeleton)")
+    assert page.locator(".role").first.inner_text() == "Query region" and painted(page, "Query") > 0
+    page.get_by_text("More", exact=True).click()
+    page.get_by_label("Include the query’s own patient").check()
+    until(page, "location.search.includes('same=1')")
+    page.wait_for_selector(".hit:not(.skeleton)")
+    until(page, "document.querySelectorAll('.hit:not(.skeleton)').length === 8")
+    open_first_hit(page)
+    assert page.locator("section[aria-label=Hit] .title").inner_text() == "breast-lob-01"
+
+
+def test_compare_two_engines_for_one_query(page):
+    open_query(page, "colon-ade-02")
+    first = page.locator(".hit .label").all_inner_texts()
+    page.get_by_label("Compare with").select_option("parts")
+    page.wait_for_selector("#common")
+    assert page.locator(".list").count() == 2 and re.match(r"\d of 7 hits", page.locator("#common").inner_text())
+    assert page.locator(".list").first.locator(".hit .label").all_inner_texts() == first
+    page.locator(".list").nth(1).locator(".hit").first.click()
+    page.wait_for_selector("#sum strong")
+    assert "by=parts" in page.url and "similarity" in page.locator("#sum").inner_text()
+
+
+def test_a_permalink_survives_a_reload(page):
+    open_query(page, "colon-ade-01")
+    page.get_by_label("Engine").select_option("parts")
+    until(page, "!document.querySelector('.hit.skeleton') && document.querySelectorAll('.hit').length === 7")
+    page.locator(".hit").nth(2).click()
+    page.wait_for_selector("#sum strong")
+    page.keyboard.press("h")
+    until(page, "location.search.includes('heat=1')")
+    before = page.url, page.locator("#sum").inner_text(), page.locator(".hit .label").all_inner_texts()
+    title = page.locator("section[aria-label=Hit] .title").inner_text()
+    page.reload()
+    page.wait_for_selector("#sum strong")
+    page.wait_for_selector("section[aria-label=Hit] .title")
+    page.wait_for_selector(".hit:not(.skeleton)")
+    after = page.url, page.locator("#sum").inner_text(), page.locator(".hit .label").all_inner_texts()
+    assert before == after and page.locator("section[aria-label=Hit] .title").inner_text() == title
+    assert page.locator("[data-toggle=h]").get_attribute("aria-pressed") == "true"
+
+
+def test_search_with_an_uploaded_patch(page, tmp_path):
+    rng = np.random.default_rng(0)
+    Image.fromarray(rng.integers([150, 60, 120], [230, 130, 190], (96, 96, 3)).astype(np.uint8)).save(
+        tmp_path / "p.png"
+    )
+    page.locator("#upload").set_input_files(tmp_path / "p.png")
+    page.wait_for_selector(".hit:not(.skeleton)")
+    assert "patch=" in page.url and page.locator(".role").first.inner_text() == "Query patch"
+    open_first_hit(page)
+
+
+@pytest.mark.parametrize("page", [(390, 844)], indirect=True)
+def test_a_narrow_screen_shows_everything_without_scrolling_sideways(page):
+    def sideways():
+        return page.evaluate("document.documentElement.scrollWidth > innerWidth + 1")
+
+    assert not sideways()
+    open_query(page, "colon-nor-02")
+    open_first_hit(page)
+    assert not sideways()
+    for pane in ("Query", "Hit"):
+        box = page.locator(f"section[aria-label={pane}]").bounding_box()
+        assert box["width"] == pytest.approx(390, abs=2) and box["height"] > 250
+
+
+def test_the_keyboard_is_explained_and_the_theme_kept(page):
+    page.keyboard.press("?")
+    assert page.locator("#help").is_visible() and "Heat map" in page.locator("#help").inner_text()
+    page.keyboard.press("Escape")
+    page.keyboard.press("t")
+    chosen = page.evaluate("document.documentElement.dataset.theme")
+    page.reload()
+    page.wait_for_selector(".card")
+    assert page.evaluate("document.documentElement.dataset.theme") == chosen
+    page.keyboard.press("/")
+    assert page.evaluate("document.activeElement.id") == "text"
