@@ -26,6 +26,8 @@ from slideseek_plugins.indexes.hamming import Hamming
 from slideseek_plugins.indexes.recall import LowRecallWarning
 
 K, BATCH = 10, 64
+TURN = 4e-3
+"""CPU seconds of a turn, at least."""
 SKLEARN_VALUES, ANNOY_VALUES = 20_000_000, 60_000_000
 """Largest archives, in bits, that scikit-learn (else a part, scaled up) and annoy (else left out) are given."""
 
@@ -44,20 +46,31 @@ def clustered_bits(count: int, bits: int, seed: int, centres: int = 200) -> NDAr
 
 
 def best_cpu_seconds(contenders: Mapping[str, Callable[[], object]], budget: float) -> dict[str, float]:
-    """Return the CPU seconds of the best turn of each contender; each gets about `budget` seconds in at most 200."""
-    best = {}
+    """Return the CPU seconds a call in the best turn of each contender; each gets about `budget` seconds.
+
+    A turn is as many calls in a row as take some milliseconds, so that no contender is measured on what another one
+    left in the caches.
+    """
+    once = {}
     for name, run in contenders.items():
-        began = time.process_time()
         run()
-        best[name] = time.process_time() - began
-    turns = {name: max(3, min(200, int(budget / max(once, 1e-6)))) for name, once in best.items()}
+        once[name] = max(_cpu_seconds(run, 1), 1e-6)
+    calls = {name: max(1, int(TURN / seconds)) for name, seconds in once.items()}
+    turns = {name: max(3, min(200, int(budget / (calls[name] * seconds)))) for name, seconds in once.items()}
+    best = dict(once)
     for turn in range(max(turns.values())):
         for name, run in contenders.items():
             if turn < turns[name]:
-                began = time.process_time()
-                run()
-                best[name] = min(best[name], time.process_time() - began)
+                best[name] = min(best[name], _cpu_seconds(run, calls[name]))
     return best
+
+
+def _cpu_seconds(run: Callable[[], object], calls: int) -> float:
+    """Return the CPU seconds of one of so many calls in a row."""
+    began = time.process_time()
+    for _ in range(calls):
+        run()
+    return (time.process_time() - began) / calls
 
 
 def read_bandwidth() -> float:

@@ -160,7 +160,8 @@ class _Adder:
             else:
                 first_with[content.fingerprint] = file
                 fresh.append(content)
-        ids = stem_ids(((self.archive.slide_path(c.record), c.fingerprint) for c in fresh), self.slides.ids())
+        pairs = [(self.archive.slide_path(content.record), content.fingerprint) for content in fresh]
+        ids = stem_ids(pairs, [path.stem for path, _ in pairs if self.slides.get(path.stem) is not None])
         for content in fresh:
             name = ids[self.archive.slide_path(content.record)]
             self._put(replace(content, record=self._with_resolution(replace(content.record, id=name))))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from pathlib import Path
 
 from slideseek.archive.archive import Archive
@@ -19,9 +18,9 @@ class KnownFiles:
     def __init__(self, archive: Archive) -> None:
         self._archive = archive
         self._slides = archive.catalog.slides
-        self._ids: defaultdict[str, list[str]] = defaultdict(list)
-        for slide_id, path in self._slides.places():
-            self._ids[path.rpartition("/")[2]].append(slide_id)
+        self._ids: dict[str, list[str]] = {}
+        for slide_id, path in self._slides.field("path").items():
+            self._ids.setdefault(path.rpartition("/")[2], []).append(slide_id)
 
     def find(self, file: Path, fingerprint: str = "") -> SlideRow | None:
         """Return the slide a file is of. fingerprint: of its content, where it is known."""
@@ -37,4 +36,4 @@ class KnownFiles:
 
     def add(self, slide: SlideRow) -> None:
         """Remember a slide that was just put into the catalogue."""
-        self._ids[slide.record.path.rpartition("/")[2]].append(slide.id)
+        self._ids.setdefault(slide.record.path.rpartition("/")[2], []).append(slide.id)

@@ -71,10 +71,6 @@ class SlideTable:
             return [found[slide_id] for slide_id in slide_ids if slide_id in found]
         return [row for slide_id in slide_ids if (row := self.get(slide_id)) is not None]
 
-    def places(self) -> list[tuple[str, str]]:
-        """Return (id, path) of all slides."""
-        return [(row[0], row[1]) for row in self._db.execute("SELECT id, path FROM slides")]
-
     def field(self, name: str) -> dict[str, Any]:
         """Return one column of the table by slide id; `fields` as JSON text."""
         if name not in COLUMNS:

@@ -26,7 +26,7 @@ class ControlVerdict:
 
     observed: mean over classes of the share of queries whose majority of 3 is right. chance: its mean when the truths
     of patients are shuffled once more, low and high the 95 % interval. p: share of shuffles at least as good.
-    at_chance: false when the control is better than chance can explain, which means that labels leak.
+    at_chance: at it or below; false when the control is better than chance can explain: labels leak.
     """
 
     observed: float
@@ -41,7 +41,9 @@ class ControlVerdict:
         return asdict(self)
 
     def __str__(self) -> str:
-        word = "at chance" if self.at_chance else "ABOVE CHANCE: labels leak"
+        # Below is no alarm: where a class has few patients, leaving one out leaves the other classes to vote.
+        word = "at chance" if self.observed >= self.low else "below chance"
+        word = word if self.at_chance else "ABOVE CHANCE: labels leak"
         return (
             f"{word} (macro recall {self.observed:.3f}, chance {self.chance:.3f},"
             f" 95 % interval {self.low:.3f} to {self.high:.3f}, p = {self.p:.4f})"

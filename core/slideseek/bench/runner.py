@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -65,13 +65,8 @@ class BenchRunner:
     def __init__(
         self, config: BenchConfig, dataset: Dataset, registry: Registry, folder: Path, reporter: Reporter
     ) -> None:
-        self.config, self.dataset, self.registry, self.folder, self.reporter = (
-            config,
-            dataset,
-            registry,
-            folder,
-            reporter,
-        )
+        self.config, self.dataset, self.registry = config, dataset, registry
+        self.folder, self.reporter = folder, reporter
         self.summary = BenchSummary(folder)
         self._pace = Pace(reporter)
         self._last: tuple[str, CellResult] | None = None
@@ -144,7 +139,6 @@ class BenchRunner:
         if plan.seedless and self._last is not None and self._last[0] == work:
             return self._last[1]
         result = self._run(plan)
-        result = replace(result, extra={"measured_with_seed": plan.seed})
         self._last = (work, result)
         return result
 
@@ -159,7 +153,7 @@ class BenchRunner:
             found = classify(rounds, self.config.classifier)
         else:
             found = retrieve(rounds)
-        return CellResult(found, rounds.costs, rounds.failures, peak_mb(), {})
+        return CellResult(found, rounds.costs, rounds.failures, peak_mb(), {"measured_with_seed": plan.seed})
 
     def _judge(self, plans: Sequence[CellPlan]) -> None:
         """Compare every control with chance."""

@@ -30,9 +30,11 @@ def command(folder: Path | None, port: int, open_page: bool, as_json: bool) -> N
     """
     import json
     import signal
+    import sys
 
     from slideseek.errors import SlideseekError
 
+    out = sys.stdout  # while components are loaded in the background, what is printed goes to standard error
     with open_archive(folder) as archive:
         root = archive.root
     try:
@@ -43,9 +45,9 @@ def command(folder: Path | None, port: int, open_page: bool, as_json: bool) -> N
         ) from error
     with serving(root, port) as running:
         if as_json:
-            click.echo(json.dumps({"url": running.url, "origin": running.origin, "token": running.token}))
+            click.echo(json.dumps({"url": running.url, "origin": running.origin, "token": running.token}), file=out)
         else:
-            click.echo(running.url)
+            click.echo(running.url, file=out)
             say(f"serving {root.name} on this machine only; stop with Ctrl-C")
         if open_page:
             click.launch(running.url)

@@ -91,8 +91,9 @@ class Desk:
         """Answer a request, and keep it in the archive's log."""
         searcher = self._searcher(engine)
         query = self._query(searcher, request)
-        answer = request.answer(searcher, query)
-        log_query(searcher, request, query, answer, source="serve", session=self._session)
+        with self._loading:  # an index that follows its archive may be opened anew by a search
+            answer = request.answer(searcher, query)
+            log_query(searcher, request, query, answer, source="serve", session=self._session)
         return answer
 
     def explain(self, engine: str, request: Request, hit_id: str) -> Evidence:
@@ -108,7 +109,8 @@ class Desk:
             if not facts.problem:
                 searcher = self._searcher(facts.name)
                 request = Request(next(iter(searcher.index.ids)), k=1)
-                request.answer(searcher, self._query(searcher, request))
+                with self._loading:
+                    request.answer(searcher, self._query(searcher, request))
 
     def prepare(self) -> None:
         """Load every engine's components and model, which a region, a patch and some evidence need."""

@@ -10,13 +10,10 @@ from slideseek.archive.archive import Archive
 from slideseek.archive.schema import connect
 from slideseek.config import CONFIG_NAME
 
-LOOK_EVERY_SECONDS = 2.0
+LOOK_EVERY_SECONDS = 1.0
 
-# What a directory of slides and an index are made of; the log of queries and the runs are not.
+# Triggers of the catalogue count every change of the slides' records and of the codes; the log of queries is not in it.
 _PARTS = (
-    "SELECT id, path, fingerprint, mtime_ns, outline, patient, site, label, center, mpp, fields FROM slides"
-    " ORDER BY id",
-    "SELECT engine, settings, codes, generation, folder FROM indexes ORDER BY engine",
     "SELECT settings, value FROM generations ORDER BY settings",
     "SELECT settings, key FROM models ORDER BY settings",
     "SELECT name, signature FROM engines ORDER BY name",
@@ -24,7 +21,7 @@ _PARTS = (
 
 
 class Freshness:
-    """Watch one archive. The catalogue is read only after someone has written to it, and at most every two seconds."""
+    """Watch one archive. The catalogue is read only after someone has written to it, and at most once a second."""
 
     def __init__(self, archive: Archive) -> None:
         self._archive = archive

@@ -150,7 +150,8 @@ QueryIn: TypeAlias = Annotated[SlideQuery | RegionQuery | PatchQuery, Field(disc
 class SearchIn(_Asked):
     """A search. `where`: conditions such as `site=lung` or `age>=60`, all of which must hold.
 
-    `mode`: `vertical` looks among slides of the query's site only.
+    `mode`: `vertical` looks among slides of the query's site only. The query's own patient is left out unless
+    `include_same_patient`; with `exclude_center` its whole centre is.
     """
 
     engine: Name
@@ -159,6 +160,7 @@ class SearchIn(_Asked):
     mode: Literal["horizontal", "vertical"] = "horizontal"
     where: Annotated[list[Annotated[str, Field(max_length=300)]], Field(max_length=20)] = []
     include_same_patient: bool = False
+    exclude_center: bool = False
 
 
 class HitOut(BaseModel):

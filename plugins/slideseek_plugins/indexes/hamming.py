@@ -11,12 +11,15 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from slideseek.types import Code, CodeSpec, Mask
+from slideseek.types import Code, CodeSpec, Hit, Int64, Mask
 
 from . import hamming_numpy
 from .sets import DIRECTIONS, Direction
 from .stored_index import Near, StoredIndex
 
+RANK_BITS = 32
+RANK = (1 << RANK_BITS) - 1
+"""Lower bits of the compiled kernels' keys: the rank of a slide's id. The upper bits are four times the distance."""
 COMPILED_AFTER = 1 << 31
 """Bytes an index compares in numpy before it turns to the compiled kernels.
 
@@ -53,19 +56,45 @@ class Hamming(StoredIndex):
 
     def near(self, codes: Sequence[Code], wanted: Mask | None, k: int) -> list[Near]:
         """Compare in numpy at first, with the compiled kernels once there is enough work to pay for loading them."""
-        together = words(codes[0].rows if len(codes) == 1 else np.concatenate([code.rows for code in codes]))
+        rows, counts = _together(codes)
+        compiled = self._compiled(len(rows), wanted)
+        self.compared_ += self._work(len(rows), wanted)
+        if compiled:
+            keys = _compiled_find()(self.store_, rows, counts, wanted, k, self.direction)
+            return [*zip(self.store_.ranking.slots[keys & RANK], (keys >> RANK_BITS) / 4, strict=True)]
+        slots, ends = self.store_.slots(wanted), [0, *accumulate(counts)]
+        queries = [rows[first:last] for first, last in pairwise(ends)]
+        return [(slots, hamming_numpy.distances(self.store_, query, wanted, self.direction)) for query in queries]
+
+    def _nearest(self, codes: Sequence[Code], wanted: Mask | None, k: int) -> list[list[Hit]]:
+        """Take hits straight from the keys of the compiled kernels: they are in order, ties and all."""
+        rows, counts = _together(codes)
+        if not self._compiled(len(rows), wanted):
+            return super()._nearest(codes, wanted, k)
+        self.compared_ = COMPILED_AFTER  # from here on there is nothing to count
+        names = self.store_.ranking.ids
+        found = _compiled_find()(self.store_, rows, counts, wanted, k, self.direction).tolist()
+        return [[Hit(names[key & RANK], (key >> RANK_BITS) / 4) for key in sorted(keys)] for keys in found]
+
+    def _compiled(self, rows: int, wanted: Mask | None) -> bool:
+        """Say whether the compiled kernels are to be used now, for so many query rows."""
+        return self.compared_ >= COMPILED_AFTER or self.compared_ + self._work(rows, wanted) >= COMPILED_AFTER
+
+    def _work(self, rows: int, wanted: Mask | None) -> int:
+        """Return how many bytes so many query rows are compared with."""
         share = 1.0 if wanted is None else np.count_nonzero(wanted) / len(wanted)
-        self.compared_ += int(len(together) * self.store_.nbytes * share)
-        ends = [0, *accumulate(map(len, codes))]
-        queries = [together[first:last] for first, last in pairwise(ends)]
-        if self.compared_ < COMPILED_AFTER:
-            slots = self.store_.slots(wanted)
-            return [(slots, hamming_numpy.distances(self.store_, query, wanted, self.direction)) for query in queries]
-        return _compiled_find()(self.store_, queries, wanted, k, self.direction)
+        return int(rows * self.store_.nbytes * share)
+
+
+def _together(codes: Sequence[Code]) -> tuple[NDArray[np.uint64], list[int]]:
+    """Return the rows of all codes as words, and how many each code has."""
+    if len(codes) == 1:
+        return words(codes[0].rows), [len(codes[0].rows)]
+    return words(np.concatenate([code.rows for code in codes])), [len(code.rows) for code in codes]
 
 
 @cache
-def _compiled_find() -> Callable[..., list[Near]]:
+def _compiled_find() -> Callable[..., Int64]:
     """Import numba, which takes its time, and return the search that uses it."""
     from .hamming_compiled import find
 

@@ -3,9 +3,9 @@
 Importing this module costs about as much as numpy needs for a billion bytes, so `Hamming` does it only when there is
 enough work. Compiled code is cached on disk beside the module, or in the user's cache directory.
 
-Every kernel walks its slides in order with a max-heap of the k smallest distances so far, in units of a quarter bit so
-that the mean of two medians stays a whole number. A slide is *found* when its distance is not above the top of the
-heap at that moment; in the end the found slides above the top are dropped, so that the k nearest and their ties remain.
+Every kernel walks its slides in order with a max-heap of the k smallest *keys* so far. A key is one whole number that
+sorts as a hit does: the distance in the upper bits, in units of a quarter bit so that the mean of two medians stays
+whole, and in the lower bits the rank of the slide's id among all ids. So ties are decided here and keys name the hits.
 """
 
 # Argument types are found by the compiler; each kernel states its arrays in its docstring.
@@ -21,7 +21,10 @@ from numba.extending import intrinsic
 
 from .hamming_lanes import four_distances
 
-FARTHEST = np.iinfo(np.int32).max
+RANK_BITS = 32
+FARTHEST = np.iinfo(np.int64).max
+"""A key behind every other, to fill a heap with."""
+_FAR = np.iinfo(np.int32).max
 
 
 @intrinsic
@@ -90,73 +93,53 @@ def _lower_top(heap, value):
 
 
 @njit(cache=True, nogil=True)
-def _find(distances, first, heap, found, quarters, count):
-    """Append the slides first, first + 1, ... that are not above the top of the heap; return the new count.
+def _offer(distances, ranks, keys):
+    """Keep what is nearer than the farthest of `keys`. distances: int32 (n,), whole bits. ranks: int32 (n,).
 
-    distances: whole bits. The minimum of a piece is checked first, since most pieces hold nothing to find.
+    The minimum of a piece is checked first, since most pieces hold nothing to keep.
     """
+    top = keys[0]
     for begin in range(0, distances.shape[0], 64):
         piece = distances[begin : begin + 64]
-        if 4 * _least(piece) > heap[0]:
+        if 4 * _least(piece) > top >> RANK_BITS:
             continue
         for at in range(piece.shape[0]):
-            quarter = 4 * piece[at]
-            if quarter <= heap[0]:
-                found[count], quarters[count] = first + begin + at, quarter
-                count += 1
-                if quarter < heap[0]:
-                    _lower_top(heap, quarter)
-    return count
+            key = np.int64(4 * piece[at]) << RANK_BITS | ranks[begin + at]
+            if key < top:
+                _lower_top(keys, key)
+                top = keys[0]
 
 
 @njit(cache=True, nogil=True)
-def _trim(found, quarters, count, top):
-    """Drop what was found before the top of the heap came down to `top`; return the new count."""
-    kept = 0
-    for at in range(count):
-        if quarters[at] <= top:
-            found[kept], quarters[kept] = found[at], quarters[at]
-            kept += 1
-    return kept
+def nearest_one(stored, ranks, runs, tile, query, keys):
+    """Keep in `keys` the slides nearest to one single query, among slides of one row.
 
-
-@njit(cache=True, nogil=True)
-def find_one(stored, runs, tile, query, heap, found, quarters):
-    """Find the slides near one single query among slides of one row; return how many were found.
-
-    stored: uint64 (n, words). runs: int64 (r, 2), first and last + 1 of the slides to visit. tile: rows compared before
-    what was found is collected. query: uint64 (words,). heap: int32 (k,). found: int64 and quarters: int32 (slides to
-    visit,), filled from the left.
+    stored: uint64 (n, words). ranks: int32 (n,), of the slides' ids. runs: int64 (r, 2), first and last + 1 of the
+    slides to visit. tile: rows compared before they are offered. query: uint64 (words,). keys: int64 (k,), a max-heap.
     """
-    count, out = 0, np.empty(tile, np.int32)
+    out = np.empty(tile, np.int32)
     for run in range(runs.shape[0]):
         for first in range(runs[run, 0], runs[run, 1], tile):
-            rows = stored[first : min(first + tile, runs[run, 1])]
-            _one_to_run(rows, query, out)
-            count = _find(out[: rows.shape[0]], first, heap, found, quarters, count)
-    return _trim(found, quarters, count, heap[0])
+            last = min(first + tile, runs[run, 1])
+            _one_to_run(stored[first:last], query, out)
+            _offer(out[: last - first], ranks[first:last], keys)
 
 
 @njit(cache=True, nogil=True)
-def find_batch(stored, runs, tile, lanes, heaps, found, quarters):
-    """Find the slides near each of many single queries, as `find_one`; return how many were found, int64 (q,).
+def nearest_batch(stored, ranks, runs, tile, lanes, keys):
+    """Keep in `keys` the slides nearest to each of many single queries, as `nearest_one`.
 
     tile: rows visited for all queries before the next ones. lanes: uint64 (blocks, words, 4), the queries in fours.
-    heaps: int32 (q, k). found: int64 and quarters: int32 (q, slides to visit).
+    keys: int64 (q, k), max-heaps.
     """
-    size = heaps.shape[0]
-    counts, out = np.zeros(size, np.int64), np.empty((4, tile), np.int32)
+    size, out = keys.shape[0], np.empty((4, tile), np.int32)
     for run in range(runs.shape[0]):
         for first in range(runs[run, 0], runs[run, 1], tile):
-            rows = stored[first : min(first + tile, runs[run, 1])]
+            last = min(first + tile, runs[run, 1])
             for block in range(lanes.shape[0]):
-                _four_to_run(rows, lanes[block], out)
+                _four_to_run(stored[first:last], lanes[block], out)
                 for query in range(4 * block, min(4 * block + 4, size)):
-                    distances = out[query % 4, : rows.shape[0]]
-                    counts[query] = _find(distances, first, heaps[query], found[query], quarters[query], counts[query])
-    for query in range(size):
-        counts[query] = _trim(found[query], quarters[query], counts[query], heaps[query, 0])
-    return counts
+                    _offer(out[query % 4, : last - first], ranks[first:last], keys[query])
 
 
 @njit(cache=True, nogil=True)
@@ -179,7 +162,7 @@ def _halves_over_rows(rows, lanes, top, minima):
     size = rows.shape[0]
     low, above = (size - 1) // 2, 0
     for row in range(size):
-        least = np.int32(FARTHEST)
+        least = np.int32(_FAR)
         for block in range(lanes.shape[0]):
             a, b, c, d = four_distances(rows, row, lanes[block])
             least = min(least, a, b, c, d)
@@ -204,23 +187,22 @@ def _middle_twice(values):
 
 
 @njit(cache=True, nogil=True)
-def find_sets(stored, starts, runs, lanes, size, direction, heap, found, quarters):
-    """Find the slides near one query set; return how many were found.
+def nearest_sets(stored, starts, ranks, runs, lanes, size, direction, keys):
+    """Keep in `keys` the slides nearest to one query set.
 
-    stored: uint64 (rows, words); slide i owns rows starts[i]:starts[i + 1]. runs: int64 (r, 2), first and last + 1 of
-    the slides to visit. lanes: uint64 (blocks, words, 4), the `size` query rows in fours, the last four filled up with
-    rows of the query. direction: place in `sets.DIRECTIONS`. heap: int32 (k,). found: int64 and quarters: int32 (slides
-    to visit,), filled from the left.
+    stored: uint64 (rows, words); slide i owns rows starts[i]:starts[i + 1]. ranks: int32 (slides,), of their ids. runs:
+    int64 (r, 2), first and last + 1 of the slides to visit. lanes: uint64 (blocks, words, 4), the `size` query rows in
+    fours, the last four filled up with rows of the query. direction: place in `sets.DIRECTIONS`. keys: int64 (k,), a
+    max-heap.
     """
     longest = size
     for slide in range(starts.shape[0] - 1):
         longest = max(longest, starts[slide + 1] - starts[slide])
     minima, out = np.empty(longest, np.int32), np.empty((4, longest), np.int32)
-    count = 0
     for run in range(runs.shape[0]):
         for slide in range(runs[run, 0], runs[run, 1]):
             rows = stored[starts[slide] : starts[slide + 1]]
-            top = heap[0]
+            top = keys[0] >> RANK_BITS
             if direction == 0:
                 halves = _halves_over_query(rows, lanes, size, top // 2, minima, out)
                 quarter = 2 * halves
@@ -233,9 +215,7 @@ def find_sets(stored, starts, runs, lanes, size, direction, heap, found, quarter
                 if halves >= 0:
                     halves = _halves_over_rows(rows, lanes, top - quarter, minima)
                     quarter += halves
-            if halves >= 0 and quarter <= top:
-                found[count], quarters[count] = slide, quarter
-                count += 1
-                if quarter < top:
-                    _lower_top(heap, quarter)
-    return _trim(found, quarters, count, heap[0])
+            if halves >= 0:
+                key = np.int64(quarter) << RANK_BITS | ranks[slide]
+                if key < keys[0]:
+                    _lower_top(keys, key)

@@ -65,6 +65,11 @@ class Segment:
         return int(self.starts[-1]) == len(self)
 
     @cached_property
+    def whole(self) -> Int64:
+        """All slides as one run, (first, last + 1): int64 (1, 2)."""
+        return np.array([[0, len(self)]])
+
+    @cached_property
     def nbytes(self) -> int:
         """Bytes of the fields."""
         return sum(array.nbytes for array in self.fields.values())

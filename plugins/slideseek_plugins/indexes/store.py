@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slideseek.errors import SlideseekError
-from slideseek.types import Int64, Mask
+from slideseek.types import Int32, Int64, Mask
 
 from . import folder as files
 from .segments import Segment
@@ -27,6 +28,27 @@ from .segments import Segment
 IDS, SLIDES = "ids.bin", "slides.npy"
 DEAD_SHARE = 0.25
 """Share of dead slots beyond which a removal compacts at once."""
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """Slots in the order of their ids, which decides between equal distances.
+
+    ids: sorted. slots: int64 (n,), the slot of each of them. ranks: int32 (n,), the place of each slot in that order.
+    """
+
+    ids: Sequence[str]
+    slots: Int64
+    ranks: Int32
+    version: int
+
+    @classmethod
+    def of(cls, slot_ids: Sequence[str], version: int) -> Ranking:
+        """Sort the ids of slots."""
+        slots = np.array(sorted(range(len(slot_ids)), key=slot_ids.__getitem__), np.int64)
+        ranks = np.empty(len(slots), np.int32)
+        ranks[slots] = np.arange(len(slots), dtype=np.int32)
+        return cls([slot_ids[slot] for slot in slots.tolist()], slots, ranks, version)
 
 
 class SlideStore:
@@ -46,6 +68,14 @@ class SlideStore:
         self._dead = 0
         self._slot_of: dict[str, int] | None = None
         self._live_ids: tuple[str, ...] | None = None
+        self._ranking: Ranking | None = None
+
+    @property
+    def ranking(self) -> Ranking:
+        """The slots by the order of their ids, made when first needed after slots got new content."""
+        if self._ranking is None or self._ranking.version != self.version:
+            self._ranking = Ranking.of(self.slot_ids, self.version)
+        return self._ranking
 
     @property
     def ids(self) -> tuple[str, ...]:
@@ -54,6 +84,11 @@ class SlideStore:
             slots = np.flatnonzero(self.alive).tolist()
             self._live_ids = tuple(self.slot_ids[slot] for slot in slots)
         return self._live_ids
+
+    @property
+    def single(self) -> bool:
+        """Whether every slide has exactly one row, given that none has zero."""
+        return all([segment.single for segment in self.segments])
 
     @property
     def nbytes(self) -> int:
@@ -222,7 +257,7 @@ def runs(store: SlideStore, wanted: Mask | None) -> Iterator[tuple[int, Segment,
     """
     for base, segment in store.based_segments():
         if wanted is None:
-            yield base, segment, np.array([[0, len(segment)]])
+            yield base, segment, segment.whole
             continue
         here = wanted[base : base + len(segment)]
         edges = np.flatnonzero(here[1:] != here[:-1]) + 1

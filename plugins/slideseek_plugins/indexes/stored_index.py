@@ -42,7 +42,7 @@ class StoredIndex(ABC):
 
     @abstractmethod
     def near(self, codes: Sequence[Code], wanted: Mask | None, k: int) -> list[Near]:
-        """Return for each query some slots and their distances, the k nearest and all ties with the last among them.
+        """Return for each query some slots and their distances, the k nearest (of equals, the first by id) among them.
 
         wanted: bool (slots,), the candidates, at least k of them, or None for every slot.
         """
@@ -97,11 +97,14 @@ class StoredIndex(ABC):
             raise ValueError(f"k: at least 1, not {k}")
         for code in codes:
             self.check(code)
-        wanted, ids = self.store_.candidates(codes[0].space, among), self.store_.slot_ids
-        size = len(ids) if wanted is None else int(np.count_nonzero(wanted))
-        if not size:
-            return [[] for _ in codes]
-        return [nearest(slots, distances, ids, k) for slots, distances in self.near(codes, wanted, min(k, size))]
+        wanted = self.store_.candidates(codes[0].space, among)
+        size = len(self.store_.slot_ids) if wanted is None else int(np.count_nonzero(wanted))
+        return self._nearest(codes, wanted, min(k, size)) if size else [[] for _ in codes]
+
+    def _nearest(self, codes: Sequence[Code], wanted: Mask | None, k: int) -> list[list[Hit]]:
+        """Return the k nearest of the wanted slides, of which there are so many, for each code."""
+        ids = self.store_.slot_ids
+        return [nearest(slots, distances, ids, k) for slots, distances in self.near(codes, wanted, k)]
 
     def save(self, folder: Path) -> None:
         """Write the index into the existing empty `folder`; removed slides are not written."""

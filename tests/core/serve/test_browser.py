@@ -38,7 +38,7 @@ def page(chromium, viewer, request):
     context.set_default_timeout(WAIT)
     made = context.new_page()
     complaints = []
-    made.on("console", lambda said: complaints.append(said.text) if said.type in ("error", "warning") else None)
+    made.on("console", lambda said: complaints.append(said.text) if said.type == "error" else None)
     made.on("pageerror", lambda error: complaints.append(str(error)))
     made.goto(viewer.url)
     made.wait_for_selector(".card")

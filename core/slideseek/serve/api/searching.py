@@ -92,8 +92,14 @@ def _request(services: Services, query: QueryIn, asked: SearchIn | None = None) 
         request = Asked(services.fresh_entry(query.slide).record.id)
     if asked is None:
         return request
-    same = asked.include_same_patient
-    return replace(request, k=asked.k, mode=asked.mode, where=tuple(asked.where), include_same_patient=same)
+    return replace(
+        request,
+        k=asked.k,
+        mode=asked.mode,
+        where=tuple(asked.where),
+        include_same_patient=asked.include_same_patient,
+        exclude_center=asked.exclude_center,
+    )
 
 
 def _no_patch() -> NotThereError:
@@ -110,11 +116,10 @@ def _answer(services: Services, answer: Answer, unit: str) -> AnswerOut:
         mine, other = answer.query.label, one.record.label
         agrees = mine == other if mine and other else None
         hits.append(HitOut(rank=one.rank, slide=slide_out(entry), distance=one.hit.distance, agrees=agrees))
-    of = len(answer.found)
-    votes = [
-        VoteOut(field=name, value=value, hits=number, of=of, confidence=number / of)
-        for name, (value, number) in answer.votes.items()
-    ]
+    votes = []
+    for name, (value, number) in answer.votes.items():
+        confidence = answer.confidence(name)
+        votes.append(VoteOut(field=name, value=value, hits=number, of=confidence.hits, confidence=confidence.share))
     return AnswerOut(
         engine=answer.engine,
         unit=unit,

@@ -57,17 +57,21 @@ class PatchStream:
         else:
             yield from self._pooled(rng)
 
-    def _read(self, piece: tuple[int, int, int]) -> Float32:
+    def _read(self, piece: tuple[int, int, int], x: Float32, slide: Int64, held: int) -> int:
+        """Write a piece to the rows of `x` and `slide` after the `held` first ones; return how many there are then.
+
+        The bag is let go before the next one is read, so that two are never in memory at once.
+        """
         bag, start, stop = piece
-        return self._bags[bag].features[start:stop]
+        until = held + stop - start
+        x[held:until], slide[held:until] = self._bags[bag].features[start:stop], bag
+        return until
 
     def _read_all(self) -> Batch:
         x, slide = np.empty((self.patches, self._width), dtype=np.float32), np.empty(self.patches, dtype=np.int64)
         held = 0
         for piece in self._pieces:
-            rows = self._read(piece)
-            x[held : held + len(rows)], slide[held : held + len(rows)] = rows, piece[0]
-            held += len(rows)
+            held = self._read(piece, x, slide, held)
         return Batch(x, slide)
 
     def _pooled(self, rng: np.random.Generator) -> Iterator[Batch]:
@@ -76,10 +80,7 @@ class PatchStream:
         waiting = [self._pieces[i] for i in rng.permutation(len(self._pieces))[::-1]]
         while waiting or held:
             while waiting and held < self._pool:
-                piece = waiting.pop()
-                rows = self._read(piece)
-                x[held : held + len(rows)], slide[held : held + len(rows)] = rows, piece[0]
-                held += len(rows)
+                held = self._read(waiting.pop(), x, slide, held)
             drawn = rng.choice(held, min(self._batch, held), replace=False)
             yield Batch(x[drawn], slide[drawn])
             # Close the holes with the last rows, so that the pool stays one block.

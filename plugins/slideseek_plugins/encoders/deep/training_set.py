@@ -86,7 +86,7 @@ def survey(
             )
         for start in range(0, len(bag), _ROWS):
             rows = bag.features[start : start + _ROWS]
-            digest.update(rows.tobytes())
+            digest.update(np.ascontiguousarray(rows).data)
             if not held_out[i]:
                 moments.add(rows.astype(np.float64))
     if counts[~held_out].sum() == 0:
@@ -137,9 +137,10 @@ class Moments:
         self.m2: Float64 = np.zeros(0)
 
     def add(self, rows: Float64) -> None:
-        """Add float64 (n, width)."""
+        """Add float64 (n, width), which is overwritten: no further array of that size is taken."""
         mean = rows.mean(axis=0)
-        self.merge(len(rows), mean, np.square(rows - mean).sum(axis=0))
+        rows -= mean
+        self.merge(len(rows), mean, np.square(rows, out=rows).sum(axis=0))
 
     def merge(self, count: int, mean: Float64, m2: Float64) -> None:
         """Add `count` rows known by their own mean and summed squared deviation."""

@@ -1,7 +1,7 @@
 // All that a permalink keeps lives in the address: what is browsed, asked, opened and laid over.
 const PLAIN = {
   text: "", page: 1, sort: "id",
-  slide: "", patch: "", region: "", engine: "", vs: "", k: 10, mode: "horizontal", same: false, where: "",
+  slide: "", patch: "", region: "", engine: "", vs: "", k: 10, mode: "horizontal", same: false, apart: false, where: "",
   hit: "", by: "", heat: false, boxes: true, alpha: 55, sync: true,
 };
 const listeners = [];

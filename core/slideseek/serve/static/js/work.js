@@ -7,7 +7,7 @@ import { drawResults } from "./results.js";
 import { go, state, toBrowse, toQuery } from "./state.js";
 
 const QUERY = ["slide", "patch", "region"];
-const SEARCH = [...QUERY, "engine", "vs", "k", "mode", "same", "where"];
+const SEARCH = [...QUERY, "engine", "vs", "k", "mode", "same", "apart", "where"];
 const EXPLAIN = [...QUERY, "hit", "by"];
 const changed = (names, now, before) => !before || names.some((name) => now[name] !== before[name]);
 
@@ -85,6 +85,7 @@ export class Work {
       el("div", {},
         el("label", {}, "Hits", el("select", { onchange: (event) => go({ k: Number(event.target.value) }) }, ...[5, 10, 20, 50].map((k) => el("option", { value: String(k), selected: k === now.k }, String(k))))),
         el("label", {}, "Include the query’s own patient", el("input", { type: "checkbox", id: "same", checked: now.same, onchange: (event) => go({ same: event.target.checked }) })),
+        el("label", {}, "Leave out the query’s centre", el("input", { type: "checkbox", id: "apart", checked: now.apart, onchange: (event) => go({ apart: event.target.checked }) })),
         el("label", { class: "where" }, "Only where", where),
         el("button", { class: "button", type: "button", onclick: () => navigator.clipboard?.writeText(location.href).then(() => toast("Link copied")) }, "Copy link to this view")));
   }
@@ -100,7 +101,7 @@ export class Work {
     const where = now.where ? [now.where] : [];
     await Promise.all(this.answers.map(async (one) => {
       try {
-        one.answer = await search({ engine: one.engine, query: this.asked(), k: now.k, mode: now.mode, include_same_patient: now.same, where }, signal);
+        one.answer = await search({ engine: one.engine, query: this.asked(), k: now.k, mode: now.mode, include_same_patient: now.same, exclude_center: now.apart, where }, signal);
       } catch (error) {
         if (error.name === "AbortError") return;
         one.error = error;
