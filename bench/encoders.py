@@ -8,9 +8,9 @@ patient is never on both sides. Only slides whose class has a training slide at 
 error of the mean over seeds, by a bootstrap over patients; `vs` columns are paired differences to that encoder with
 their own standard error. A row is left out where the network has fewer gradients than the bits asked for.
 
-The networks of preset `paper` get standardised inputs, are large and train for 150 epochs: hours on two cores. `--keep DIR` keeps what was
-answered, so that the table can be made in parts and goes on where it was stopped; `--paper-epochs` shortens their
-training, and the rows then say so.
+The networks of preset `paper` get standardised inputs, are large and train for 150 epochs: hours on two cores.
+`--keep DIR` keeps what was answered, so that the table can be made in parts and goes on where it was stopped;
+`--paper-epochs` shortens their training, and the rows then say so.
 """
 
 from __future__ import annotations
