@@ -78,12 +78,12 @@ class Archive:
         full = absolute(path)
         return str(full.relative_to(self.root)) if full.is_relative_to(self.root) else str(full)
 
-    def bag(self, key: str, record: SlideRecord) -> Bag:
-        """Read the features stored under a key as the bag of one slide."""
+    def bag(self, key: str, record: SlideRecord, trusted: bool = False) -> Bag:
+        """Read the features stored under a key as the bag of one slide; its SHA-256 is checked unless trusted."""
         payload = self.catalog.payload(key)
         if payload is None:
             raise DamagedError(f"the features of slide {record.id!r} are missing", "run 'slideseek build'")
-        return load_bag(self.root, payload, record.id, record.site)
+        return load_bag(self.root, payload, record.id, record.site, trusted)
 
     @contextmanager
     def writing(self) -> Iterator[None]:

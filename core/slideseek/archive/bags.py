@@ -10,11 +10,15 @@ from slideseek.types import Bag, SlideRecord
 
 
 class ArchiveBags(Sequence[Bag]):
-    """The bags of some slides of an archive; each is read, and its SHA-256 checked, when it is asked for."""
+    """The bags of some slides of an archive; each is read when it is asked for, and its SHA-256 checked the first time.
+
+    Training asks for the same bag over and over, a piece at a time.
+    """
 
     def __init__(self, archive: Archive, slides: Sequence[tuple[SlideRecord, str]]) -> None:
         self._archive = archive
         self._slides = slides
+        self._checked: set[str] = set()
 
     def __len__(self) -> int:
         return len(self._slides)
@@ -29,4 +33,6 @@ class ArchiveBags(Sequence[Bag]):
         if isinstance(at, slice):
             return ArchiveBags(self._archive, self._slides[at])
         record, key = self._slides[at]
-        return self._archive.bag(key, record)
+        bag = self._archive.bag(key, record, trusted=key in self._checked)
+        self._checked.add(key)
+        return bag

@@ -25,6 +25,9 @@ HARMLESS_BYTES = 64 << 20
 MAX_PACKING = 100
 """Above `HARMLESS_BYTES`, no real features or coordinates are packed more tightly than this many times."""
 
+MAPPED_BYTES = 8 << 20
+"""Features above this are mapped, not read: a slide of any size fits in memory. Below it, a mapping costs more."""
+
 
 def write_features(path: Path, features: Float32, patches: Patches, slide_mpp: float, key: str) -> None:
     """Write one slide's features (n, width) and coordinates; the attributes say how the patches were read."""
@@ -41,7 +44,10 @@ def write_features(path: Path, features: Float32, patches: Patches, slide_mpp: f
 
 
 def read_features(path: Path) -> tuple[Float32, Int32]:
-    """Read features float32 (n, width) and coordinates int32 (n, 2); a file that is not sound is a `DamagedError`."""
+    """Read features float32 (n, width) and coordinates int32 (n, 2); a file that is not sound is a `DamagedError`.
+
+    Large features stored in one piece, as `write_features` does, are mapped read-only and paged in as they are used.
+    """
     try:
         with h5py.File(path, "r") as file:
             features, coords = sound_dataset(file, "features"), sound_dataset(file, "coords")
@@ -51,10 +57,18 @@ def read_features(path: Path) -> tuple[Float32, Int32]:
                 raise ValueError(f"'coords' has shape {coords.shape}, not ({len(features)}, 2)")
             if features.dtype.kind != "f" or coords.dtype.kind not in "iuf":
                 raise ValueError(f"'features' is {features.dtype}, 'coords' is {coords.dtype}")
-            return np.asarray(features[:], dtype=np.float32), np.asarray(coords[:], dtype=np.int32)
+            return _rows(path, features), np.asarray(coords[:], dtype=np.int32)
     except (OSError, RuntimeError, KeyError, ValueError) as error:
         why = " ".join(str(error).split())
         raise DamagedError(f"{path} is not a sound feature file ({why})", "write it again") from error
+
+
+def _rows(path: Path, features: h5py.Dataset) -> Float32:
+    """Return the rows of a sound dataset, mapped where they are large and stored as they are used."""
+    plain = features.chunks is None and features.dtype == np.dtype("<f4")
+    if plain and features.nbytes > MAPPED_BYTES:
+        return np.asarray(np.memmap(path, np.float32, "r", features.id.get_offset(), features.shape))
+    return np.asarray(features[:], dtype=np.float32)
 
 
 def sound_dataset(file: h5py.File, name: str) -> h5py.Dataset:

@@ -69,7 +69,7 @@ class Hamming(StoredIndex):
     def _nearest(self, codes: Sequence[Code], wanted: Mask | None, k: int) -> list[list[Hit]]:
         """Take hits straight from the keys of the compiled kernels: they are in order, ties and all."""
         rows, counts = _together(codes)
-        if not self._compiled(len(rows), wanted):
+        if self.compared_ < COMPILED_AFTER and not self._compiled(len(rows), wanted):
             return super()._nearest(codes, wanted, k)
         self.compared_ = COMPILED_AFTER  # from here on there is nothing to count
         names = self.store_.ranking.ids
@@ -78,7 +78,7 @@ class Hamming(StoredIndex):
 
     def _compiled(self, rows: int, wanted: Mask | None) -> bool:
         """Say whether the compiled kernels are to be used now, for so many query rows."""
-        return self.compared_ >= COMPILED_AFTER or self.compared_ + self._work(rows, wanted) >= COMPILED_AFTER
+        return self.compared_ + self._work(rows, wanted) >= COMPILED_AFTER
 
     def _work(self, rows: int, wanted: Mask | None) -> int:
         """Return how many bytes so many query rows are compared with."""

@@ -25,6 +25,8 @@ RANK_BITS = 32
 FARTHEST = np.iinfo(np.int64).max
 """A key behind every other, to fill a heap with."""
 _FAR = np.iinfo(np.int32).max
+SHORT = 16
+"""Words of a row up to which it counts as short."""
 
 
 @intrinsic
@@ -36,28 +38,31 @@ def _popcount(_: Any, word: Any) -> Any:
 
 
 @njit(cache=True, nogil=True)
-def _distance(row, query, width):
-    total = np.uint64(0)
-    for word in range(width):
-        total += _popcount(row[word] ^ query[word])
-    return total
-
-
-@njit(cache=True, nogil=True)
 def _one_to_run(rows, query, out):
     """Fill out[:len(rows)] with the distances of one query row to a run of stored rows.
 
-    Usual short widths have their own loop, which the compiler unrolls: half the time at 512 bits.
+    Short rows go by fours, so that a word of the query is loaded once for four of theirs: two thirds of the time at
+    512 bits. Long rows come from memory, which is quickest at one row after the other.
     """
-    if rows.shape[1] == 8:
-        for at in range(rows.shape[0]):
-            out[at] = _distance(rows[at], query, 8)
-    elif rows.shape[1] == 16:
-        for at in range(rows.shape[0]):
-            out[at] = _distance(rows[at], query, 16)
-    else:
-        for at in range(rows.shape[0]):
-            out[at] = _distance(rows[at], query, rows.shape[1])
+    size, width = rows.shape
+    at = 0
+    if width <= SHORT:
+        while at + 4 <= size:
+            a = b = c = d = np.uint64(0)
+            for word in range(width):
+                own = query[word]
+                a += _popcount(rows[at, word] ^ own)
+                b += _popcount(rows[at + 1, word] ^ own)
+                c += _popcount(rows[at + 2, word] ^ own)
+                d += _popcount(rows[at + 3, word] ^ own)
+            out[at], out[at + 1], out[at + 2], out[at + 3] = a, b, c, d
+            at += 4
+    while at < size:
+        total = np.uint64(0)
+        for word in range(width):
+            total += _popcount(rows[at, word] ^ query[word])
+        out[at] = total
+        at += 1
 
 
 @njit(cache=True, nogil=True)

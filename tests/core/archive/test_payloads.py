@@ -110,3 +110,20 @@ def test_not_hdf5(tmp_path):
     (tmp_path / "x.h5").write_bytes(b"text")
     with pytest.raises(DamagedError, match="not a sound feature file"):
         read_features(tmp_path / "x.h5")
+
+
+def test_large_features_are_mapped_and_equal_what_was_written(tmp_path, monkeypatch):
+    monkeypatch.setattr("slideseek.archive.features.MAPPED_BYTES", 100)
+    bag = Bag("s", np.random.default_rng(0).random((2, 50), np.float32), PATCHES.xy)
+    payload = store_features(tmp_path, "f", "k", bag, PATCHES, 0.5)
+    read = load_bag(tmp_path, payload, "s", "").features
+    assert isinstance(read.base, np.memmap) and not read.flags.writeable
+    assert np.array_equal(read, bag.features)
+
+
+def test_a_trusted_bag_is_not_hashed_again(tmp_path):
+    payload = store_features(tmp_path, "f", "k", Bag("s", np.ones((2, 3), np.float32), PATCHES.xy), PATCHES, 0.5)
+    other = dataclasses.replace(payload, sha256="0" * 64)
+    with pytest.raises(DamagedError, match="SHA-256"):
+        load_bag(tmp_path, other, "s", "")
+    assert len(load_bag(tmp_path, other, "s", "", trusted=True)) == 2
