@@ -11,6 +11,8 @@ their own standard error. A row is left out where the network has fewer gradient
 The networks of preset `paper` get standardised inputs, are large and train for 150 epochs: hours on two cores.
 `--keep DIR` keeps what was answered, so that the table can be made in parts and goes on where it was stopped;
 `--paper-epochs` shortens their training, and the rows then say so.
+
+`--change 'layers = []'` adds a row: deep-sbfv, preset best, 5,000 bits, with that option changed (several with `;`).
 """
 
 from __future__ import annotations
@@ -19,8 +21,10 @@ import argparse
 import json
 import tempfile
 import time
+import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +37,7 @@ from slideseek.interfaces import Checkpointed, Encoder, Index, Trainable
 from slideseek.types import Bag
 from slideseek_plugins.encoders.bovw import Bovw
 from slideseek_plugins.encoders.c_gmm_fv import ConditionedGmmFisher
+from slideseek_plugins.encoders.deep.settings import CODING
 from slideseek_plugins.encoders.deep_bfv import DeepBinaryFisherVector
 from slideseek_plugins.encoders.deep_fv import DeepFisherVector
 from slideseek_plugins.encoders.deep_sbfv import DeepSparseBinaryFisherVector
@@ -101,8 +106,11 @@ def load_tasks(data: Path, names: Sequence[str]) -> list[Task]:
     return [task for task in tasks if not names or task.name in names]
 
 
-def entries(paper_epochs: int) -> list[Entry]:
-    """Return the rows of the table; `make` takes the seed and the number of labels."""
+def entries(paper_epochs: int, changes: Sequence[str] = ()) -> list[Entry]:
+    """Return the rows of the table; `make` takes the seed and the number of labels.
+
+    changes: options of deep-sbfv's preset best to change, each TOML text, for a row more at 5,000 bits.
+    """
     rows = [
         Entry("yottixel", lambda seed, labels: Yottixel()),
         Entry("mean", lambda seed, labels: Mean(l2=True)),
@@ -131,20 +139,20 @@ def entries(paper_epochs: int) -> list[Entry]:
                     width = {"bits": bits} if "bfv" in name else {}
                     size = f" {bits} bits" if bits else " all bits" if width else ""
 
-                    def make(
-                        seed: int,
-                        labels: int,
-                        kind: Any = kind,
-                        options: dict[str, Any] = given | width | changed,
-                        preset: str = preset,
-                    ) -> Encoder:
-                        encoder: Encoder = kind(preset=preset, seed=seed, labels=labels, device="cpu", **options)
-                        return encoder
-
-                    rows.append(
-                        Entry(f"{name} {title}{condition}{size}", make, f"{name} {title}{condition}", bool(condition))
-                    )
+                    make = partial(_deep, kind, {"preset": preset} | given | width | changed)
+                    run = f"{name} {title}{condition}"
+                    rows.append(Entry(f"{run}{size}", make, run, bool(condition)))
+    for change in changes:
+        options = tomllib.loads(change.replace(";", "\n"))
+        trained = {key: value for key, value in options.items() if key not in CODING}
+        make = partial(_deep, DeepSparseBinaryFisherVector, {"preset": "best", "bits": 5_000} | options)
+        run = "deep-sbfv best" + (f" {json.dumps(trained)}" if trained else "")
+        rows.append(Entry(f"deep-sbfv best 5000 bits, {change}", make, run))
     return rows
+
+
+def _deep(kind: type[Encoder], options: dict[str, Any], seed: int, labels: int) -> Encoder:
+    return kind(**({"labels": labels} | options | {"seed": seed, "device": "cpu"}))
 
 
 def folds(task: Task, count: int, seed: int) -> NDArray[np.int64]:
@@ -169,7 +177,7 @@ def predict(task: Task, entry: Entry, seed: int, count: int, cache: Path) -> lis
         if not queries:
             continue
         encoder = entry.make(seed, len(set(task.labels)))
-        _fit(encoder, task, train, cache / f"{task.features}-{entry.run}-{seed}-{count}-{number}".replace(" ", "_"))
+        _fit(encoder, task, train, cache / f"{task.features}-{_file_name(entry.run)}-{seed}-{count}-{number}")
         index: Index = Hamming() if encoder.spec(task.bags[0].width).kind == "bits" else Cosine()
         index.add([encoder.encode(task.bags[i]) for i in train])
         for i in queries:
@@ -182,7 +190,7 @@ def predict(task: Task, entry: Entry, seed: int, count: int, cache: Path) -> lis
 
 def answered(task: Task, entry: Entry, seed: int, count: int, cache: Path) -> list[str]:
     """Return `predict`, kept in `cache`."""
-    file = cache / f"{task.name}-{entry.name}-{seed}-{count}.json".replace(" ", "_")
+    file = cache / f"{task.name}-{_file_name(entry.name)}-{seed}-{count}.json"
     if not file.exists():
         unfinished = file.with_suffix(".unfinished")
         unfinished.write_text(json.dumps(predict(task, entry, seed, count, cache)))
@@ -250,6 +258,7 @@ def main() -> None:
         "--keep", type=Path, help="keep trained networks and answers in this folder, and use those there"
     )
     parser.add_argument("--paper-epochs", type=int, default=0, help="epochs of preset paper instead of its 150")
+    parser.add_argument("--change", action="append", default=[], metavar="TOML", help="a row with options changed")
     parser.add_argument("--encoders", nargs="*", default=[], help="keep rows whose name starts with one of these")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
@@ -257,7 +266,7 @@ def main() -> None:
         cache.mkdir(parents=True, exist_ok=True)
         rows = [
             row
-            for row in entries(given.paper_epochs)
+            for row in entries(given.paper_epochs, given.change)
             if not given.encoders or row.name.startswith(tuple(given.encoders))
         ]
         for task in load_tasks(given.data, given.tasks):
@@ -268,7 +277,7 @@ def print_table(task: Task, rows: Sequence[Entry], seeds: int, count: int, cache
     """Print the rows that apply to a task as they are done."""
     patients, classes = len(set(task.groups)), len(set(task.targets))
     print(f"\n{task.name}: {len(task.bags)} slides, {patients} patients, {classes} classes")
-    print(f"{'':46s} macro F1     seconds   vs yottixel     vs gmm-fv")
+    print(f"{'':54s} macro F1     seconds   vs yottixel     vs gmm-fv")
     counted = [_counted_slides(task, count, seed) for seed in range(seeds)]
     found: dict[str, Result] = {}
     for entry in rows:
@@ -280,7 +289,11 @@ def print_table(task: Task, rows: Sequence[Entry], seeds: int, count: int, cache
         result = found[entry.name] = score(task, answers, counted)
         versus = "   ".join(result.against(found[name]) for name in ("yottixel", "gmm-fv") if name in found)
         error = float(result.resampled.std())
-        print(f"{entry.name:46s} {result.mean:5.1f} +-{error:4.1f} {seconds:9.1f}   {versus}", flush=True)
+        print(f"{entry.name:54s} {result.mean:5.1f} +-{error:4.1f} {seconds:9.1f}   {versus}", flush=True)
+
+
+def _file_name(name: str) -> str:
+    return "".join(c if c.isalnum() or c in "-.()" else "_" for c in name)
 
 
 def _bag(name: str, features: NDArray[Any], site: str = "") -> Bag:

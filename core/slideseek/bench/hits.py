@@ -2,16 +2,19 @@
 
 Columns `query_id, query_label, rank, hit_id, hit_label` are required. `distance`, `query_patient`, `query_center`,
 `query_site`, `hit_patient`, `hit_center` and `relevant` are optional, and other columns are left alone. A query that
-found nothing is one row whose `rank` and `hit_*` fields are empty.
+found nothing is one row whose `rank` and `hit_*` fields are empty. Rows come in any order, since ranks tell it; fields
+are parted by commas, semicolons or tabs.
 """
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
 from slideseek.errors import SlideseekError
 
@@ -31,6 +34,7 @@ COLUMNS = (
     "relevant",
 )
 _QUERY_FACTS = ("query_label", "query_patient", "query_center", "query_site", "relevant")
+_DELIMITERS = ",;\t"
 _HIT_FACTS = ("hit_label", "hit_patient", "hit_center")
 
 
@@ -62,6 +66,10 @@ class QueryHits:
     relevant: int | None = None
 
 
+_Ranked: TypeAlias = tuple[int, int, RankedHit | None]
+"""Rank, line, and the hit; None for a hit that is missing."""
+
+
 def write_hits(path: Path, queries: Iterable[QueryHits]) -> None:
     """Write ranked lists with all columns; distances are written so that they are read back exactly."""
     with path.open("w", newline="", encoding="utf-8") as stream:
@@ -86,7 +94,7 @@ def read_hits(path: Path) -> list[QueryHits]:
     reading = _Reading(path)
     for line, row in read_rows(path, REQUIRED):
         reading.take(line, row)
-    if not reading.hits:
+    if not reading.rows:
         raise SlideseekError(
             f"{path}: no rows under the heading", "write one row a hit, or one row for a query without hits"
         )
@@ -100,7 +108,9 @@ def read_rows(path: Path, required: Sequence[str], lower_case: bool = True) -> I
     """
     try:
         with path.open(newline="", encoding="utf-8-sig") as stream:
-            reader = csv.reader(stream)
+            heading = stream.readline()
+            stream.seek(0)
+            reader = csv.reader(stream, delimiter=max(_DELIMITERS, key=heading.count))
             names = [name.strip().lower() if lower_case else name.strip() for name in next(reader, [])]
             missing = [name for name in required if name not in names]
             if missing:
@@ -115,7 +125,7 @@ def read_rows(path: Path, required: Sequence[str], lower_case: bool = True) -> I
                 if len(cells) != len(names):
                     raise SlideseekError(
                         f"{path}, line {reader.line_num}: {len(cells)} fields, the heading has {len(names)}",
-                        "quote fields that contain a comma",
+                        "quote fields that hold the delimiter",
                     )
                 yield reader.line_num, dict(zip(names, cells))
     except (UnicodeDecodeError, csv.Error) as error:
@@ -123,15 +133,15 @@ def read_rows(path: Path, required: Sequence[str], lower_case: bool = True) -> I
 
 
 class _Reading:
-    """The state of reading one file: the hits of each query so far, and what is known of every slide, with its line."""
+    """The state of reading one file: the rows of each query so far, and what is known of every slide, with its line."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.hits: dict[str, list[RankedHit]] = {}
+        self.rows: dict[str, list[_Ranked]] = {}
         self.found: dict[str, set[str]] = {}
-        self.last: tuple[str, list[str]] = ("", [])
         self.empty: set[str] = set()
         self.known: dict[tuple[str, str], tuple[str, int]] = {}
+        self.agreed: set[tuple[str, ...]] = set()
 
     def take(self, line: int, row: Mapping[str, str]) -> None:
         """Check one row against all before it, and keep it."""
@@ -142,61 +152,62 @@ class _Reading:
             raise self._error(
                 line, f"query {query!r} has no label", "a query without a truth cannot be scored: leave it out"
             )
-        facts = [row.get(column, "") for column in _QUERY_FACTS]
-        if (query, facts) != self.last:  # most rows repeat what the row before said of the query
-            for column, value in zip(_QUERY_FACTS, facts):
-                self._agree(line, query, column.removeprefix("query_"), value, column)
-            self.last = (query, facts)
-        hits = self.hits.setdefault(query, [])
-        if not row["rank"] and not row["hit_id"]:
-            if hits or query in self.empty:
-                raise self._error(
-                    line, f"query {query!r} has a row without a hit among other rows", "leave that row out"
-                )
-            self.empty.add(query)
-            return
-        if query in self.empty:
+        self._agree(line, query, row, _QUERY_FACTS)
+        rows = self.rows.setdefault(query, [])
+        hitless = not row["rank"] and not row["hit_id"]
+        if query in self.empty or (hitless and rows):
             raise self._error(line, f"query {query!r} has a row without a hit among other rows", "leave that row out")
-        hits.append(self._hit(line, query, row, hits))
+        if hitless:
+            self.empty.add(query)
+        else:
+            rows.append((self._rank(line, query, row["rank"]), line, self._hit(line, query, row)))
 
-    def _hit(self, line: int, query: str, row: Mapping[str, str], before: Sequence[RankedHit]) -> RankedHit:
-        slide, wanted = row["hit_id"], len(before) + 1
+    def _rank(self, line: int, query: str, text: str) -> int:
+        """Return a rank; 2.0 is 2, since a column with empty cells is often written so."""
+        if text.isdecimal():
+            return int(text)
+        with contextlib.suppress(ValueError):
+            if float(text).is_integer():
+                return int(float(text))
+        raise self._error(
+            line,
+            f"rank {text or '(empty)'} of query {query!r} is not a whole number",
+            "ranks count 1, 2, 3 and so on within a query, nearest first",
+        )
+
+    def _hit(self, line: int, query: str, row: Mapping[str, str]) -> RankedHit | None:
+        """Return the hit of a row; None where only a rank is there, for a hit that is missing."""
+        slide = row["hit_id"]
         if not slide:
-            raise self._error(
-                line, f"rank {row['rank']} of query {query!r} has no hit_id", "fill it in or leave the row out"
-            )
-        if row["rank"] != str(wanted):
-            raise self._error(
-                line,
-                f"rank {row['rank'] or '(empty)'} of query {query!r} where {wanted} is next",
-                "ranks count 1, 2, 3 and so on within a query, nearest first",
-            )
+            if row["hit_label"] or row.get("distance"):
+                raise self._error(
+                    line, f"rank {row['rank']} of query {query!r} has no hit_id", "fill it in or leave the row out"
+                )
+            return None
         if slide == query:
             raise self._error(line, f"query {query!r} is among its own hits", "leave the query out of its list")
         found = self.found.setdefault(query, set())
         if slide in found:
             raise self._error(line, f"query {query!r} finds {slide!r} twice", "list every slide once a query")
         found.add(slide)
-        for column in _HIT_FACTS:
-            self._agree(line, slide, column.removeprefix("hit_"), row.get(column, ""), column)
+        self._agree(line, slide, row, _HIT_FACTS)
         distance = self._number(line, row.get("distance", ""))
-        last = before[-1].distance if before else None
-        if distance is not None and last is not None and distance < last:
-            raise self._error(
-                line,
-                f"distance {distance:g} of query {query!r} is below {last:g} of the rank before",
-                "smaller is more similar: turn a similarity into a distance, and sort",
-            )
         return RankedHit(slide, row["hit_label"], row.get("hit_patient", ""), row.get("hit_center", ""), distance)
 
-    def _agree(self, line: int, slide: str, name: str, value: str, column: str) -> None:
+    def _agree(self, line: int, slide: str, row: Mapping[str, str], columns: Sequence[str]) -> None:
         """Check that a slide has one value of each kind, as a query and as a hit; unknown agrees with all."""
-        if not value:
+        facts = (columns[0], slide, *[row.get(column, "") for column in columns])
+        if facts in self.agreed:  # most rows repeat what an earlier one said of the slide
             return
-        seen, where = self.known.setdefault((slide, name), (value, line))
-        if seen != value:
-            cause = f"{column} of {slide!r} is {value!r}, in line {where} it is {seen!r}"
-            raise self._error(line, cause, "make the two the same")
+        self.agreed.add(facts)
+        for column, value in zip(columns, facts[2:]):
+            if not value:
+                continue
+            name = column.removeprefix("query_").removeprefix("hit_")
+            seen, where = self.known.setdefault((slide, name), (value, line))
+            if seen != value:
+                cause = f"{column} of {slide!r} is {value!r}, in line {where} it is {seen!r}"
+                raise self._error(line, cause, "make the two the same")
 
     def _number(self, line: int, text: str) -> float | None:
         if not text:
@@ -211,34 +222,59 @@ class _Reading:
 
     def finish(self) -> list[QueryHits]:
         """Return the queries with their hits; what one row leaves unknown may be known from another."""
-        return [
-            QueryHits(
-                query,
-                self._fact(query, "label"),
-                tuple(hits),
-                self._fact(query, "patient"),
-                self._fact(query, "center"),
-                self._fact(query, "site"),
-                self._relevant(query),
-            )
-            for query, hits in self.hits.items()
-        ]
+        found = []
+        for query, rows in self.rows.items():
+            hits = self._ordered(query, rows)
+            label = self._fact(query, "label")
+            facts = (self._fact(query, name) for name in ("patient", "center", "site"))
+            found.append(QueryHits(query, label, hits, *facts, self._relevant(query, label, hits)))
+        return found
+
+    def _ordered(self, query: str, rows: list[_Ranked]) -> tuple[RankedHit, ...]:
+        """Return the hits of a query by rank, whatever the order of its rows."""
+        rows.sort(key=lambda row: row[0])
+        while rows and rows[-1][2] is None:
+            rows.pop()
+        hits: list[RankedHit] = []
+        for wanted, (rank, line, hit) in enumerate(rows, 1):
+            if rank != wanted:
+                raise self._error(
+                    line,
+                    f"rank {rank} of query {query!r} where {wanted} is next",
+                    "ranks count 1, 2, 3 and so on within a query, nearest first",
+                )
+            if hit is None:
+                raise self._error(
+                    line, f"rank {rank} of query {query!r} has no hit_id, later ranks have", "close the gap"
+                )
+            last = hits[-1].distance if hits else None
+            if hit.distance is not None and last is not None and hit.distance < last:
+                raise self._error(
+                    line,
+                    f"distance {hit.distance:g} of query {query!r} is below {last:g} of the rank before",
+                    "smaller is more similar: turn a similarity into a distance, and sort",
+                )
+            hits.append(hit)
+        return tuple(hits)
 
     def _fact(self, slide: str, name: str) -> str:
         return self.known.get((slide, name), ("", 0))[0]
 
-    def _relevant(self, query: str) -> int | None:
+    def _relevant(self, query: str, label: str, hits: Sequence[RankedHit]) -> int | None:
         text, line = self.known.get((query, "relevant"), ("", 0))
-        if text and not text.isdecimal():
+        if not text:
+            return None
+        count = text.removesuffix(".0")
+        if not count.isdecimal():
             raise self._error(line, f"relevant {text!r} of query {query!r} is not a count", "write a whole number")
-        found = sum(hit.label == self._fact(query, "label") for hit in self.hits[query])
-        if text and int(text) < found:
+        found = sum(hit.label == label for hit in hits)
+        if int(count) < found:
             raise self._error(
                 line,
                 f"relevant is {text} for query {query!r}, which finds {found} slides of its label",
                 "count every slide that the query could have found and that has its label",
             )
-        return int(text) if text else None
+        return int(count)
 
     def _error(self, line: int, cause: str, fix: str) -> SlideseekError:
         return SlideseekError(f"{self.path}, line {line}: {cause}", fix)

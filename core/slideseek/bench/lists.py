@@ -84,7 +84,9 @@ class Lists(Answers):
         truth = [(query.site if by_site else "", query.label) for query in queries]
         super().__init__([q.query_id for q in queries], truth, [q.patient for q in queries], patients, classes)
         self.queries = tuple(queries)
-        self._relevance = [[hit.label == query.label for hit in query.hits] for query in queries]
+        self._labels = [[hit.label for hit in query.hits] for query in queries]
+        self._relevance = [[label == q.label for label in found] for found, q in zip(self._labels, queries)]
+        self._votes: dict[tuple[int, TieRule], list[str]] = {}
 
     @property
     def knows_relevant(self) -> bool:
@@ -103,7 +105,10 @@ class Lists(Answers):
 
     def votes(self, k: int, tie: TieRule) -> list[str]:
         """Return what the k nearest vote for, a slide; "" where they vote for nothing."""
-        return [majority([hit.label for hit in q.hits[:k]], tie, q.label) for q in self.queries]
+        if (k, tie) not in self._votes:
+            labels = zip(self._labels, self.queries)
+            self._votes[k, tie] = [majority(found[:k], tie, query.label) for found, query in labels]
+        return self._votes[k, tie]
 
     def vote_counts(self, k: int, tie: TieRule) -> Float64:
         """Return the counts of the votes of the k nearest."""

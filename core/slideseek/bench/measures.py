@@ -6,7 +6,6 @@ whether it carries the query's label.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from math import log2
 from typing import Literal, TypeAlias, get_args
@@ -28,13 +27,17 @@ def majority(labels: Sequence[str], tie: TieRule = "nearest", truth: str = "") -
     `correct` gives it to `truth` where that is one of the tied, else to the label met first; `strict` wants more than
     half of the votes cast and else returns "".
     """
-    votes = Counter(label for label in labels if label)
+    votes: dict[str, int] = {}
+    for label in labels:
+        if label:
+            votes[label] = votes.get(label, 0) + 1
     if not votes:
         return ""
-    winner, count = votes.most_common(1)[0]  # most_common keeps first-met order among equals
-    if tie == "strict" and 2 * count <= votes.total():
+    winner = max(votes, key=votes.__getitem__)  # of equals, max takes the one met first
+    count = votes[winner]
+    if tie == "strict" and 2 * count <= sum(votes.values()):
         return ""
-    if tie == "correct" and votes[truth] == count:
+    if tie == "correct" and votes.get(truth) == count:
         return truth
     return winner
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import accumulate
 from typing import TypeAlias
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numba import config
@@ -17,7 +18,7 @@ from .hamming_kernels import FARTHEST, nearest_batch, nearest_one, nearest_sets
 from .hamming_lanes import LANES
 from .segments import Segment
 from .sets import DIRECTIONS, Direction
-from .store import SlideStore, runs
+from .store import Ranking, SlideStore, runs
 
 TILE_BYTES, TILE_ROWS = 1 << 16, 512
 """Stored rows compared with a whole batch before the next ones are read: small enough to stay in the fast caches."""
@@ -29,6 +30,9 @@ SHARED_BYTES = 1 << 25
 Words: TypeAlias = NDArray[np.uint64]
 Part: TypeAlias = tuple[int, Segment, Int64]
 """A segment, the number of its first slot, and the runs of its slides to visit."""
+Layout: TypeAlias = tuple[Words, Int32, Int64, int]
+"""Rows of a segment, ranks of their slides, the run of them all, and rows of a tile."""
+_LAYOUTS: WeakKeyDictionary[Ranking, list[Layout]] = WeakKeyDictionary()
 
 
 def find(
@@ -42,11 +46,12 @@ def find(
     """
     keys = np.empty((len(counts), k), np.int64)
     keys.fill(FARTHEST)
-    parts, ranks = list(runs(store, wanted)), store.ranking.ranks
     singles = len(rows) == len(counts) and store.single
-    if singles and len(counts) == 1:  # every microsecond counts: a small archive is searched in twenty
-        _find_singles(parts, ranks, rows, keys)
+    if singles and wanted is None and len(counts) == 1:  # a small archive is compared in ten microseconds: be brief
+        for words, own, whole, tile in _layout(store):
+            nearest_one(words, own, whole, tile, rows[0], keys[0])
         return keys
+    parts, ranks = list(runs(store, wanted)), store.ranking.ranks
     ends = [0, *accumulate(counts)]
 
     def answer(first: int, last: int) -> None:
@@ -68,15 +73,30 @@ def find(
     return keys
 
 
+def _layout(store: SlideStore) -> list[Layout]:
+    """Return what the kernels are given for all single codes of a store, segment by segment; kept until it changes."""
+    ranking = store.ranking
+    if (known := _LAYOUTS.get(ranking)) is None:
+        known = _LAYOUTS[ranking] = []
+        for base, segment, whole in runs(store, None):
+            words, own = segment.fields["words"], ranking.ranks[base : base + len(segment)]
+            known.append((words, own, whole, _tile(words)))
+    return known
+
+
+def _tile(words: Words) -> int:
+    """Return how many rows are visited at a time."""
+    return min(max(1, TILE_BYTES // (8 * words.shape[1])), TILE_ROWS)
+
+
 def _find_singles(parts: Sequence[Part], ranks: Int32, queries: Words, keys: Int64) -> None:
     lanes = _in_fours(queries) if len(queries) > 1 else None
     for base, segment, chosen in parts:
         words, own = segment.fields["words"], ranks[base : base + len(segment)]
-        tile = min(max(1, TILE_BYTES // (8 * words.shape[1])), TILE_ROWS)
         if lanes is None:
-            nearest_one(words, own, chosen, tile, queries[0], keys[0])
+            nearest_one(words, own, chosen, _tile(words), queries[0], keys[0])
         else:
-            nearest_batch(words, own, chosen, tile, lanes, keys)
+            nearest_batch(words, own, chosen, _tile(words), lanes, keys)
 
 
 def _find_sets(parts: Sequence[Part], ranks: Int32, query: Words, direction: int, keys: Int64) -> None:

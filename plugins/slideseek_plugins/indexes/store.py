@@ -30,7 +30,7 @@ DEAD_SHARE = 0.25
 """Share of dead slots beyond which a removal compacts at once."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Ranking:
     """Slots in the order of their ids, which decides between equal distances.
 

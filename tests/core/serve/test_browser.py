@@ -140,6 +140,27 @@ def test_the_two_slides_move_together(page):
     assert apart[0] != both[0] and apart[1] == both[1]
 
 
+def test_a_pair_is_looked_at_on_both_sides(page):
+    open_query(page, "breast-duc-01")
+    open_first_hit(page)
+    before = scales(page)
+    page.locator(".pair").first.click()
+    until(page, f"[...document.querySelectorAll('.scale')].every((one) => !one.textContent.endsWith('{before[0]}'))")
+    assert len(set(scales(page))) == 1
+    for pane in ("Query", "Hit"):  # the patch's box is drawn around the middle of its pane
+        middle = page.evaluate(
+            """(pane) => { const layer = document.querySelector(`section[aria-label=${pane}] canvas.layer`);
+            const { width, height } = layer, data = layer.getContext('2d').getImageData(0, 0, width, height).data;
+            const wanted = [230, 25, 75]; let left = width, right = 0;
+            for (let x = 0; x < width; x += 1) { const at = 4 * (Math.round(height / 2) * width + x);
+              if (wanted.every((value, part) => Math.abs(data[at + part] - value) < 40)) {
+                left = Math.min(left, x); right = Math.max(right, x); } }
+            return (left + right) / 2 / width; }""",
+            pane,
+        )
+        assert middle == pytest.approx(0.5, abs=0.03)
+
+
 def test_draw_a_region_and_search_it(page):
     open_query(page, "breast-lob-01")
     page.keyboard.press("r")

@@ -73,7 +73,7 @@ class Settings:
 
     def training_options(self) -> dict[str, Any]:
         """Return the options that decide the trained weights; the others decide what is read from them."""
-        return {item.name: getattr(self, item.name) for item in fields(self) if item.name not in _CODING}
+        return {item.name: getattr(self, item.name) for item in fields(self) if item.name not in CODING}
 
     def shape(self, width: int) -> Shape:
         """Return the sizes of the network for features of `width`."""
@@ -125,7 +125,8 @@ def resolved(preset: Preset, given: dict[str, Any]) -> Settings:
     return Settings(**values)
 
 
-_CODING = {"layers", "keep", "selection", "statistics", "centre", "scale"}
+CODING = {"layers", "keep", "selection", "statistics", "centre", "scale"}
+"""Options that decide what is read from a trained network, not the network."""
 _LEAST = {
     "sites": 0,
     "labels": 0,

@@ -5,8 +5,10 @@ import { PAIR_COLOURS, colourScale, drawBoxes, drawHeat, drawLegend } from "./he
 import { go, state } from "./state.js";
 
 export class EvidenceBar {
-  constructor(query, hit) {
+  // onlook: called with the boxes of a query patch and of a hit patch that a person wants to look at.
+  constructor(query, hit, onlook) {
     this.panes = { query, hit };
+    this.onlook = onlook;
     this.heat = toggle("Heat map", "h", () => go({ heat: !state().heat }, { replace: true }));
     this.boxes = toggle("Boxes", "e", () => go({ boxes: !state().boxes }, { replace: true }));
     this.sync = toggle("Move together", "s", () => go({ sync: !state().sync }, { replace: true }));
@@ -87,14 +89,10 @@ export class EvidenceBar {
     const count = Math.max(this.marks.query.length, this.marks.hit.length);
     this.pairs.replaceChildren(...Array.from({ length: count }, (_, at) => {
       const [mine, other] = [this.marks.query[at], this.marks.hit[at]];
-      const show = () => {
-        if (mine && this.panes.query.detail?.image) this.panes.query.fit(mine.box);
-        if (other && this.panes.hit.detail?.image) this.panes.hit.fit(other.box);
-      };
       const value = kind === "pairs" ? round(pairs[at].distance, unit) : [mine && share(mine, query), other && share(other, hit)].filter(Boolean).join(" | ");
       const number = el("span", { class: "number" }, String(at + 1));
       number.style.color = PAIR_COLOURS[at];
-      return el("button", { class: "pair", type: "button", title: "Look at these patches", onclick: show },
+      return el("button", { class: "pair", type: "button", title: "Look at these patches", onclick: () => this.onlook(mine?.box, other?.box) },
         el("span", { class: "images" }, mine && this.crop(this.panes.query, mine), other && this.crop(this.panes.hit, other)),
         el("span", { class: "tally" }, number, value));
     }));

@@ -52,6 +52,10 @@ function wire() {
   document.getElementById("theme").addEventListener("click", changeTheme);
   const chosen = document.getElementById("upload");
   chosen.addEventListener("change", () => { if (chosen.files[0]) send(chosen.files[0]); chosen.value = ""; });
+  document.addEventListener("click", (event) => {
+    const menu = document.querySelector(".ask details[open]");
+    if (menu && !menu.contains(event.target)) menu.open = false;
+  });
   document.addEventListener("dragover", (event) => event.preventDefault());
   document.addEventListener("drop", (event) => { event.preventDefault(); if (event.dataTransfer?.files[0]) send(event.dataTransfer.files[0]); });
 }

@@ -114,7 +114,8 @@ export class Pane {
     const [across, down] = this.detail.image.stretch;
     const more = (side * (around - 1)) / 2;
     const box = this.item.imageToViewportRectangle((x - more) * across, (y - more) * down, side * around * across, side * around * down);
-    this.viewer.viewport.fitBounds(box);
+    this.untouched = false;
+    this.viewer.viewport.fitBounds(box, true);
   }
 
   // µm per pixel of the screen, and the centre in µm.

@@ -19,7 +19,7 @@ export class Work {
     this.query = new Pane("Query", { actions: [this.draw], onmove: (pane) => this.together.moved(pane) });
     this.hit = new Pane("Hit", { onmove: (pane) => this.together.moved(pane) });
     this.together = new Together(this.query, this.hit);
-    this.evidence = new EvidenceBar(this.query, this.hit);
+    this.evidence = new EvidenceBar(this.query, this.hit, (mine, other) => this.lookAt(mine, other));
     this.query.paint = (context, rectangle) => { this.evidence.paint("query", context, rectangle); this.paintRegion(context, rectangle); };
     this.hit.paint = (context, rectangle) => this.evidence.paint("hit", context, rectangle);
     this.answers = [];
@@ -80,7 +80,8 @@ export class Work {
   more() {
     const now = state();
     const where = el("input", { type: "text", id: "where", value: now.where, placeholder: "center=centre-a", maxlength: 300, onchange: (event) => go({ where: event.target.value.trim() }) });
-    return el("details", {},
+    const open = this.ask.querySelector("details")?.open;
+    return el("details", { open },
       el("summary", { class: "button" }, "More"),
       el("div", {},
         el("label", {}, "Hits", el("select", { onchange: (event) => go({ k: Number(event.target.value) }) }, ...[5, 10, 20, 50].map((k) => el("option", { value: String(k), selected: k === now.k }, String(k))))),
@@ -205,6 +206,13 @@ export class Work {
     } catch (error) {
       if (error.name !== "AbortError") this.evidence.failed(error);
     }
+  }
+
+  lookAt(mine, other) {
+    this.together.stop();
+    if (mine && this.query.detail?.image) this.query.fit(mine);
+    if (other && this.hit.detail?.image) this.hit.fit(other);
+    this.setTogether();
   }
 
   setTogether(fresh = false) {
