@@ -226,8 +226,8 @@ class _Reading:
         for query, rows in self.rows.items():
             hits = self._ordered(query, rows)
             label = self._fact(query, "label")
-            facts = (self._fact(query, name) for name in ("patient", "center", "site"))
-            found.append(QueryHits(query, label, hits, *facts, self._relevant(query, label, hits)))
+            patient, center, site = (self._fact(query, name) for name in ("patient", "center", "site"))
+            found.append(QueryHits(query, label, hits, patient, center, site, self._relevant(query, label, hits)))
         return found
 
     def _ordered(self, query: str, rows: list[_Ranked]) -> tuple[RankedHit, ...]:

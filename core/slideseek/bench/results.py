@@ -165,6 +165,14 @@ def read_results(folder: Path) -> Results:
     return Results(title, tuple(sorted(cells, key=order)), len(found) - len(cells))
 
 
+def merge_results(results: Sequence[Results]) -> Results:
+    """Bring several results folders together under the title of the first; of cells that stand for one, the newest."""
+    cells = [cell for one in results for cell in one.cells]
+    kept = {id(cell) for cell in _newest(cells)}
+    left = tuple(cell for cell in cells if id(cell) in kept)
+    return Results(results[0].title, left, sum(one.superseded for one in results) + len(cells) - len(left))
+
+
 def _newest(cells: Sequence[Cell]) -> list[Cell]:
     """Keep one cell of each name, protocol, seed and dataset: options may have changed since an earlier run."""
     kept: dict[object, Cell] = {}

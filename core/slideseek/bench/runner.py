@@ -126,8 +126,9 @@ class BenchRunner:
         write_cell(self.folder, plan, self.dataset, self.config.guards, result)
         self.summary.ran.append(plan.name)
         self._pace.cell_over()
-        shown = f"{plan.name}{self._pace.left(self._missing())}"
-        self.reporter.slide(SlideReport(shown, "ok", notes=_not_encoded(result.failures)))
+        self.reporter.slide(SlideReport(f"{plan.name}{self._pace.left(self._missing())}", "ok"))
+        if result.failures:
+            self.reporter.note(f"{plan.name}: {_not_encoded(result.failures)}")
 
     def _missing(self) -> int:
         told = len(self.summary.ran) + len(self.summary.done) + len(self.summary.failed)
@@ -187,8 +188,6 @@ class BenchRunner:
         self.reporter.note(text)
 
 
-def _not_encoded(failures: Mapping[str, str]) -> tuple[str, ...]:
-    if not failures:
-        return ()
+def _not_encoded(failures: Mapping[str, str]) -> str:
     slide, cause = next(iter(sorted(failures.items())))
-    return (f"{len(failures)} slide(s) could not be encoded and find nothing, such as {slide!r}: {cause}",)
+    return f"{len(failures)} slide(s) could not be encoded and find nothing, such as {slide!r}: {cause}"

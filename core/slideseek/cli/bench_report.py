@@ -14,7 +14,7 @@ DIVISORS = ("hits", "k", "min(k, relevant)")
 
 
 @click.command()
-@click.argument("folder", type=click.Path(path_type=Path, exists=True, file_okay=False))
+@click.argument("folders", type=click.Path(path_type=Path, exists=True, file_okay=False), nargs=-1, required=True)
 @click.option(
     "-o",
     "--output",
@@ -33,19 +33,27 @@ DIVISORS = ("hits", "k", "min(k, relevant)")
     "--against", default="", metavar="ENGINE", help="Compare every engine with this one [default: all pairs]."
 )
 def command(
-    folder: Path, output: Path | None, name: str | None, k: int, tie: str, ap_divisor: str | None, against: str
+    folders: tuple[Path, ...],
+    output: Path | None,
+    name: str | None,
+    k: int,
+    tie: str,
+    ap_divisor: str | None,
+    against: str,
 ) -> None:
-    """Report on the results in FOLDER: every table and figure its cells allow."""
+    """Report on the results in FOLDERS: every table and figure their cells allow, a section a dataset."""
     from slideseek.bench.report.assemble import make_report
     from slideseek.bench.report.formats import as_format, formats_of, render, write_report
     from slideseek.bench.report.settings import ReportSettings, as_divisor, as_tie
-    from slideseek.bench.results import read_results
+    from slideseek.bench.results import merge_results, read_results
+    from slideseek.cli.progress import telling
 
     asked = as_format(name)
     names = formats_of(output, asked) if output is not None else (asked or "terminal",)
-    results = read_results(folder)
+    results = merge_results([read_results(folder) for folder in folders])
     settings = ReportSettings(k, as_tie(tie), as_divisor(ap_divisor), against)
-    report = make_report(results.title, results.cells, settings, results.superseded)
+    with telling() as tell:
+        report = make_report(results.title, results.cells, settings, results.superseded, tell)
     if output is None:
         colour = sys.stdout.isatty()
         width = shutil.get_terminal_size().columns if colour else 200

@@ -62,6 +62,16 @@ def counting(what: str, total: int) -> Iterator[Callable[[str], None]]:
         yield lambda _: progress.advance(task)
 
 
+@contextmanager
+def telling() -> Iterator[Callable[[str], None]]:
+    """Show what is being done, one line that leaves no trace; off a terminal, nothing."""
+    if not on_terminal():
+        yield lambda _: None
+        return
+    with Console(stderr=True).status("") as status:
+        yield lambda text: status.update(escape(text))
+
+
 def shown_losses(metrics: Mapping[str, float]) -> str:
     """Return an epoch's losses in a few words."""
     return "  ".join(f"{name} {value:.4g}" for name, value in metrics.items() if name not in ("epoch", "epochs"))

@@ -19,6 +19,7 @@ class ConditionedGmmFisher(GmmFisher):
     """
 
     name: ClassVar[str] = "c-gmm-fv"
+    by_site: ClassVar[bool] = True
 
     def space_of(self, bag: Bag) -> str:
         """Return the site of `bag`."""

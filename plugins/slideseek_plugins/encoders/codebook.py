@@ -14,7 +14,15 @@ from sklearn.exceptions import ConvergenceWarning
 
 from slideseek.errors import NotFittedError, SlideseekError
 from slideseek.types import Bag, Float32, Float64, Int64
-from slideseek_plugins.encoders.model_file import Facts, Layout, deciding_options, read_model, write_model
+from slideseek_plugins.encoders.model_file import (
+    Facts,
+    Layout,
+    check_positive,
+    deciding_options,
+    read_model,
+    whole_number,
+    write_model,
+)
 from slideseek_plugins.encoders.sample import sample_patches
 from slideseek_plugins.encoders.threads import one_blas_thread
 
@@ -84,10 +92,11 @@ class Codebook:
     def load(self, folder: Path) -> None:
         """Restore what `save` wrote."""
         _, tensors = read_model(folder, self.name, deciding_options(self), self._layout)
+        check_positive(folder, tensors, ["scale"])
         self.shift_, self.scale_, self.centres_ = tensors["shift"], tensors["scale"], tensors["centres"]
 
     def _layout(self, facts: Facts) -> Layout:
-        width = int(facts["width"])
+        width = whole_number(facts, "width")
         return {
             "shift": ((width,), "float64"),
             "scale": ((width,), "float64"),

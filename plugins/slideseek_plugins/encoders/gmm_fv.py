@@ -14,7 +14,16 @@ from slideseek.types import Bag, Code, CodeSpec, Float32, Float64
 from slideseek_plugins.encoders.attribution import directions
 from slideseek_plugins.encoders.checks import finite_features
 from slideseek_plugins.encoders.mixture import Mixture
-from slideseek_plugins.encoders.model_file import Facts, Layout, deciding_options, read_model, write_model
+from slideseek_plugins.encoders.model_file import (
+    Facts,
+    Layout,
+    check_positive,
+    deciding_options,
+    read_model,
+    sorted_names,
+    whole_number,
+    write_model,
+)
 from slideseek_plugins.encoders.normalise import signed_root, unit
 from slideseek_plugins.encoders.order import canonical_chunks
 from slideseek_plugins.encoders.sample import sample_patches
@@ -50,6 +59,7 @@ class GmmFisher:
     mixtures_: dict[str, Mixture] = field(init=False, repr=False, compare=False, default_factory=dict)
 
     name: ClassVar[str] = "gmm-fv"
+    by_site: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         for option, least in (("components", 1), ("pca", 0), ("patches", 1), ("iterations", 1), ("seed", 0)):
@@ -125,17 +135,21 @@ class GmmFisher:
     def load(self, folder: Path) -> None:
         """Restore what `save` wrote."""
         facts, tensors = read_model(folder, self.name, deciding_options(self), self._layout)
+        divisors = ("scale", "weights", "variances")
+        check_positive(folder, tensors, [f"{part}.{i}" for i in range(len(facts["spaces"])) for part in divisors])
         self.mixtures_ = {
             space: Mixture(*(tensors[f"{part}.{i}"] for part in _PARTS)) for i, space in enumerate(facts["spaces"])
         }
         self.width_ = facts["width"]
 
     def _layout(self, facts: Facts) -> Layout:
-        width, k = int(facts["width"]), self.components
+        width, k = whole_number(facts, "width"), self.components
         d = self.pca or width
         shapes = {"shift": (width,), "scale": (width,), "axes": (self.pca, width)}
         shapes |= {"weights": (k,), "means": (k, d), "variances": (k, d)}
-        spaces = [str(space) for space in facts["spaces"]]
+        spaces = sorted_names(facts, "spaces")
+        if not spaces or ("" in spaces) == self.by_site:
+            raise ValueError(f"spaces is {spaces!r}")
         return {f"{part}.{i}": (shapes[part], "float64") for i in range(len(spaces)) for part in _PARTS}
 
     def _mixture(self, bag: Bag) -> Mixture:

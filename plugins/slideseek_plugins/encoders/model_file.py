@@ -10,7 +10,7 @@ import dataclasses
 import json
 import math
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -93,6 +93,32 @@ def read_model(
             f"the facts in {folder / 'model.json'} make no sense ({error})", "fit the encoder again"
         ) from error
     return facts, _read_tensors(folder / "model.safetensors", wanted)
+
+
+def whole_number(facts: Facts, name: str) -> int:
+    """Return a fact that counts something, at least 1; raise `ValueError` for anything else."""
+    value = facts[name]
+    if type(value) is not int or value < 1:
+        raise ValueError(f"{name} is {value!r}")
+    return value
+
+
+def sorted_names(facts: Facts, name: str) -> list[str]:
+    """Return a fact that is a sorted list of different names; raise `ValueError` for anything else."""
+    value = facts[name]
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value) or value != sorted(set(value)):
+        raise ValueError(f"{name} is {value!r}")
+    return value
+
+
+def check_positive(folder: Path, tensors: Tensors, names: Iterable[str]) -> None:
+    """Raise `DamagedError` unless every value of the named tensors is above 0, as what is divided by must be."""
+    for name in names:
+        if not (tensors[name] > 0).all():
+            raise DamagedError(
+                f"tensor {name!r} in {folder / 'model.safetensors'} holds values that are not above 0",
+                "fit the encoder again",
+            )
 
 
 def _read_head(folder: Path) -> dict[str, Any]:

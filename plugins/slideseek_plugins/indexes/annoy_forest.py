@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +17,7 @@ from slideseek.types import CodeSpec, Int64, Mask
 
 from . import folder as files
 from .approximate import ApproximateIndex
-from .recall import LowRecallWarning, RecallSample, stored_rows
+from .recall import RecallSample, stored_rows
 
 try:
     from annoy import AnnoyIndex
@@ -71,8 +70,9 @@ class Forest:
 class Annoy(ApproximateIndex):
     """Search single codes through random trees: angular for floats, Hamming for bits.
 
-    Trees cannot grow, so a forest is built anew before the first search after an addition. Its recall is measured then:
-    below 0.95 a `LowRecallWarning` says what to raise.
+    Trees cannot grow: slides added later are searched exactly until they are a tenth of those in the trees, then the
+    forest is built anew. Its recall is measured when it is built: below 0.95 a `LowRecallWarning` says what to raise,
+    then and whenever the forest is opened.
 
     n_trees: more trees find more and take more room. search_k: nodes a search inspects; 0 is the library's own choice,
     n_trees times k, which finds little in long codes. exact_below: spaces and masks of at most so many slides are
@@ -110,11 +110,13 @@ class Annoy(ApproximateIndex):
                 forest.index.add_item(number, forest.vector(row))
                 number += 1
         forest.index.build(self.n_trees, n_jobs=1)  # several jobs would make the trees depend on their number
-        recall = sample.recall(forest)
-        if recall < LEAST_RECALL:
-            advice = f"raise search_k (now {self.search_k}) or n_trees (now {self.n_trees}), or use an exact index"
-            warnings.warn(f"annoy finds {recall:.2f} of the 10 nearest: {advice}", LowRecallWarning, stacklevel=2)
         return forest
+
+    def _shortfall(self, recall: float) -> str:
+        if recall >= LEAST_RECALL:
+            return ""
+        advice = f"raise search_k (now {self.search_k}) or n_trees (now {self.n_trees}), or use an exact index"
+        return f"annoy finds {recall:.2f} of the 10 nearest: {advice}"
 
     def _open(self, path: Path, settings: Mapping[str, Any]) -> Forest:
         forest = Forest(settings["metric"], settings["width"], self.search_k, path, None)

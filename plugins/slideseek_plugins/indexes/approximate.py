@@ -3,10 +3,14 @@
 Codes are kept in an exact index. A structure (a forest, inverted lists, a graph) proposes slides; those are measured
 exactly, so distances, order among the proposed, masks, spaces and removal are those of the exact index and only a
 missing neighbour can tell the two apart. How often one is missing is measured whenever a structure is built.
+
+A structure cannot grow. Slides added since it was built are all candidates, measured exactly, until they are so many
+that building it anew pays; so adding one slide to a large index costs next to nothing and never lowers the recall.
 """
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,10 +26,12 @@ from . import folder as files
 from .cosine import Cosine
 from .hamming import Hamming
 from .ranking import nearest
-from .recall import RECALL_AT, Neighbours, RecallSample
+from .recall import RECALL_AT, LowRecallWarning, Neighbours, RecallSample
 from .stored_index import StoredIndex
 
 EXACT = "exact"
+ADDED_SHARE = 0.1
+"""Slides added since a structure was built, as a share of those in it, beyond which a search builds it anew."""
 
 
 @dataclass
@@ -39,7 +45,7 @@ class Part:
 
 @dataclass
 class ApproximateIndex(ABC):
-    """Search through a structure for each space, built when first needed after slides were added.
+    """Search through a structure for each space, built when first needed.
 
     Few candidates, because the archive or the mask is small, are searched exactly: that is quicker, too.
     """
@@ -49,7 +55,8 @@ class ApproximateIndex(ABC):
     seed: int = 0
     exact_: StoredIndex = field(default_factory=Hamming, init=False, repr=False, compare=False)
     parts_: dict[str, Part] = field(default_factory=dict, init=False, repr=False, compare=False)
-    built_: int = field(default=0, init=False, repr=False, compare=False)
+    built_: tuple[int, int] = field(default=(0, 0), init=False, repr=False, compare=False)
+    covered_: int = field(default=0, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if self.exact_below < 0:
@@ -62,6 +69,10 @@ class ApproximateIndex(ABC):
     @abstractmethod
     def _build(self, wanted: Mask, sample: RecallSample) -> Neighbours:
         """Build the structure of the wanted slots; `sample` measures what it finds, for an index that tunes itself."""
+
+    @abstractmethod
+    def _shortfall(self, recall: float) -> str:
+        """Return "" when a structure finds enough, else by how much it falls short and what to do, in words."""
 
     @abstractmethod
     def _open(self, path: Path, settings: Mapping[str, Any]) -> Neighbours:
@@ -87,7 +98,7 @@ class ApproximateIndex(ABC):
         return {space: part.recall for space, part in self.parts_.items()}
 
     def add(self, codes: Sequence[Code]) -> None:
-        """Add codes, all or none; the structures are built again before the next search."""
+        """Add codes, all or none; they are searched exactly until the structures are built again."""
         if not codes:
             return
         for code in codes:
@@ -97,7 +108,7 @@ class ApproximateIndex(ABC):
         else:
             exact = self._exact_for(codes[0])
             exact.add(codes)
-            self.exact_, self.parts_, self.built_ = exact, {}, 0
+            self.exact_, self.parts_, self.built_, self.covered_ = exact, {}, (0, 0), 0
 
     def remove(self, slide_ids: Sequence[str]) -> None:
         """Remove slides, all or none; an id that is not there is an error."""
@@ -113,23 +124,29 @@ class ApproximateIndex(ABC):
             return exact.search(code, k, among)
         exact.check(code)
         wanted = exact.store_.candidates(code.space, among)
-        if wanted is not None:
-            wanted = wanted[part.slots]
-        proposed = self._proposed(part, code, k, wanted)
+        proposed = self._proposed(part, code, k, None if wanted is None else wanted[part.slots])
         if proposed is None:
             return exact.search(code, k, among)
         near = np.zeros(len(exact.store_.slot_ids), np.bool_)
         near[part.slots[proposed]] = True
+        near[self.covered_ :] = True if wanted is None else wanted[self.covered_ :]
         return nearest(*exact.near([code], near, k)[0], exact.store_.slot_ids, k)
 
     def search_many(self, codes: Sequence[Code], k: int, among: Mask | None = None) -> list[list[Hit]]:
         """Return `search(code, k, among)` of every code, in order."""
         return [self.search(code, k, among) for code in codes]
 
-    def build(self) -> None:
-        """Build the structures when slides were added or moved since they were last built."""
+    def build(self, whole: bool = False) -> None:
+        """Build the structures when many slides were added, or slots were numbered anew, since they were last built.
+
+        whole: also when a single slide was added.
+        """
         store = self.exact_.store_
-        if self.built_ == store.version:
+        now = store.version, store.layout
+        if self.built_ == now:
+            return
+        added = len(store.slot_ids) - self.covered_
+        if not whole and self.built_[1] == store.layout and added <= ADDED_SHARE * self.covered_:
             return
         self.parts_ = {}
         for space in store.spaces:
@@ -141,12 +158,13 @@ class ApproximateIndex(ABC):
                 sample = RecallSample.of(self.exact_, mask, self.seed)
                 neighbours = self._build(mask, sample)
                 self.parts_[space] = Part(slots, neighbours, sample.recall(neighbours))
-        self.built_ = store.version
+        self.built_, self.covered_ = now, len(store.slot_ids)
+        self._warn()
 
     def save(self, folder: Path) -> None:
         """Write the index into the existing empty `folder`; removed slides are not written."""
         self.exact_.store_.compact()
-        self.build()
+        self.build(whole=True)
         (folder / EXACT).mkdir()
         self.exact_.save(folder / EXACT)
         parts: list[dict[str, Any]] = []
@@ -169,7 +187,9 @@ class ApproximateIndex(ABC):
             slots = np.load(files.checked(folder, part["slots"], header), allow_pickle=False)
             neighbours = self._open(files.checked(folder, part["structure"], header), part["settings"])
             opened[part["space"]] = Part(slots, neighbours, part["recall"])
-        self.exact_, self.parts_, self.built_ = exact, opened, exact.store_.version
+        self.exact_, self.parts_ = exact, opened
+        self.built_, self.covered_ = (exact.store_.version, exact.store_.layout), len(exact.store_.slot_ids)
+        self._warn()
 
     def _proposed(self, part: Part, code: Code, k: int, wanted: Mask | None) -> Int64 | None:
         """Ask the structure for more and more until k of the proposed are wanted; None when exact search is better.
@@ -188,6 +208,12 @@ class ApproximateIndex(ABC):
                 return kept
             count *= 4
         return None
+
+    def _warn(self) -> None:
+        """Warn of structures that miss too much: when they are built, and whenever they are opened."""
+        for space, part in self.parts_.items():
+            if short := self._shortfall(part.recall):
+                warnings.warn(f"{short} (site {space})" if space else short, LowRecallWarning, stacklevel=3)
 
     def _check_single(self, code: Code) -> None:
         if len(code) != 1:

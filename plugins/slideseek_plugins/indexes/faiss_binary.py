@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +18,7 @@ from . import folder as files
 from .approximate import ApproximateIndex
 from .hamming import Hamming
 from .k_majority import k_majority
-from .recall import LowRecallWarning, RecallSample, stored_rows
+from .recall import RecallSample, stored_rows
 from .stored_index import StoredIndex
 
 Method = Literal["ivf", "hnsw"]
@@ -107,12 +106,15 @@ class FaissBinary(ApproximateIndex):
         built = Lists(self._filled(wanted), self.method, EFFORTS[0])
         for effort in EFFORTS:
             built.effort = effort
-            recall = sample.recall(built)
-            if recall >= self.target_recall:
+            if sample.recall(built) >= self.target_recall:
                 return built
-        cause = f"faiss-binary finds {recall:.2f} of the 10 nearest, not {self.target_recall}"
-        warnings.warn(f"{cause}: raise links, or use the exact hamming", LowRecallWarning, stacklevel=2)
         return built
+
+    def _shortfall(self, recall: float) -> str:
+        if recall >= self.target_recall:
+            return ""
+        cause = f"faiss-binary finds {recall:.2f} of the 10 nearest, not {self.target_recall}"
+        return f"{cause}: raise links, or use the exact hamming"
 
     def _filled(self, wanted: Mask) -> Any:
         """Return a faiss index of the wanted codes."""

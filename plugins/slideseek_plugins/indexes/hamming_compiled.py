@@ -86,7 +86,7 @@ def _layout(store: SlideStore) -> list[Layout]:
 
 def _tile(words: Words) -> int:
     """Return how many rows are visited at a time."""
-    return min(max(1, TILE_BYTES // (8 * words.shape[1])), TILE_ROWS)
+    return min(max(1, TILE_BYTES // (8 * int(words.shape[1]))), TILE_ROWS)
 
 
 def _find_singles(parts: Sequence[Part], ranks: Int32, queries: Words, keys: Int64) -> None:

@@ -55,11 +55,13 @@ class SlideStore:
     """Hold the slides of an index.
 
     columns: of the codes given to `add`; 0 while the store is empty. version: changes when slots get new content.
+    layout: changes when slots get new numbers.
     """
 
     def __init__(self) -> None:
         self.columns = 0
         self.version = 0
+        self.layout = 0
         self.segments: list[Segment] = []
         self.slot_ids: list[str] = []
         self.spaces: list[str] = []
@@ -88,7 +90,7 @@ class SlideStore:
     @property
     def single(self) -> bool:
         """Whether every slide has exactly one row, given that none has zero."""
-        return all([segment.single for segment in self.segments])
+        return all(segment.single for segment in self.segments)
 
     @property
     def nbytes(self) -> int:
@@ -151,6 +153,7 @@ class SlideStore:
         self.alive = np.ones(len(self.slot_ids), np.bool_)
         self._dead, self._slot_of = 0, None
         self.version += 1
+        self.layout += 1
         if not self.slot_ids:
             self.columns = 0
 
@@ -231,6 +234,7 @@ class SlideStore:
         self.alive = np.ones(len(slides), np.bool_)
         self.segments = segments
         self.version += 1
+        self.layout += 1
         self._dead, self._slot_of, self._live_ids = 0, None, None
 
     def _slots(self) -> dict[str, int]:

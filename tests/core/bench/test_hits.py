@@ -49,9 +49,41 @@ def test_rows_of_several_queries_may_be_mixed(tmp_path):
     assert [[h.slide_id for h in q.hits] for q in queries] == [["b", "d"], ["b"]]
 
 
+def test_ranks_tell_the_order_whatever_that_of_the_rows(tmp_path):
+    queries = read(tmp_path, HEAD + "a,x,3,b,x,3\na,x,1,c,x,1\nd,y,1,b,x,5\na,x,2,e,x,2\n")
+    assert [[h.slide_id for h in q.hits] for q in queries] == [["c", "e", "b"], ["b"]]
+
+
+def test_whole_numbers_may_be_written_as_decimals(tmp_path):
+    """A column with empty cells is written so by common tools."""
+    text = "query_id,query_label,rank,hit_id,hit_label,relevant\na,x,1.0,b,x,4.0\na,x,2.0,c,y,4.0\nd,x,,,,\n"
+    first, second = read(tmp_path, text)
+    assert ([h.slide_id for h in first.hits], first.relevant) == (["b", "c"], 4)
+    assert second.hits == ()
+
+
+def test_hits_may_be_missing_at_the_end(tmp_path):
+    queries = read(tmp_path, HEAD + "a,x,1,b,x,1\na,x,2,,,\na,x,3,,,\nc,x,1,,,\n")
+    assert [[h.slide_id for h in q.hits] for q in queries] == [["b"], []]
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_quotes_delimiters_and_line_ends(tmp_path, delimiter, end):
+    rows = [["query_id", "query_label", "rank", "hit_id", "hit_label"], ['"a, 1; 2"', '"the ""x"""', "1", "b", "y"]]
+    (tmp_path / "hits.csv").write_bytes(end.join(delimiter.join(row) for row in rows).encode("utf-8-sig"))
+    (query,) = read_hits(tmp_path / "hits.csv")
+    assert (query.query_id, query.label, query.hits[0].slide_id) == ("a, 1; 2", 'the "x"', "b")
+
+
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
+        ("a,x,1,b,x,1\na,x,2,,,\na,x,3,c,x,2\n", "line 3: rank 2 of query 'a' has no hit_id, later ranks have"),
+        ("a,x,1,b,x,1\na,x,1,c,x,2\n", "line 3: rank 1 of query 'a' where 2 is next"),
+        ("a,x,1.5,b,x,1\n", "line 2: rank 1.5 of query 'a' is not a whole number"),
+        ("a,x,inf,b,x,1\n", "line 2: rank inf of query 'a' is not a whole number"),
+        ("a,x,2,b,x,1\na,x,1,c,x,2\n", "line 2: distance 1 of query 'a' is below 2"),
         ("a,x,1,b,x,1\na,x,2,b,x,2\n", "line 3: query 'a' finds 'b' twice"),
         ("a,x,0,b,x,1\n", "line 2: rank 0 of query 'a' where 1 is next"),
         ("a,x,1,b,x,1\na,x,3,c,x,2\n", "line 3: rank 3 of query 'a' where 2 is next"),

@@ -1,5 +1,7 @@
 """`slideseek bench run`: the grid, what is kept, and that only what is missing runs."""
 
+import csv
+import io
 import json
 import os
 import signal
@@ -12,7 +14,10 @@ import numpy as np
 import pytest
 
 from slideseek.bench.hits import read_hits
-from slideseek.bench.results import read_cells
+from slideseek.bench.report.assemble import make_report
+from slideseek.bench.report.formats import render
+from slideseek.bench.report.settings import ReportSettings
+from slideseek.bench.results import read_cells, read_results
 
 CONFIG = """
 seeds = [0, 1]
@@ -206,7 +211,52 @@ def test_a_killed_grid_goes_on_and_ends_the_same(run, tmp_path, toy_bags_file):
     )
     assert len(one) == 6
     assert one == other
+    assert numbers_reported(tmp_path / "whole") == numbers_reported(killed)
     assert not list(killed.glob("cells/.*"))
+
+
+def numbers_reported(folder: Path):
+    """What a report of a folder says in its order, times left out."""
+    results = read_results(folder)
+    settings = ReportSettings(resamples=100, permutations=99)
+    report = make_report(results.title, results.cells, settings, results.superseded)
+    rows = list(csv.DictReader(io.StringIO(render(report, "csv"))))
+    assert len(rows) > 500
+    facts = {name: value for name, value in report.facts.items() if name != "run"}
+    return facts, [part.facts for part in report.parts], [row for row in rows if row["group"] != "cost"]
+
+
+class TestSeveralDatasets:
+    CONFIG = 'name = "b"\n[[engine]]\nname = "mean"\nencoder = "mean"\n'
+
+    def test_each_has_its_folder_and_all_one_report(self, tmp_path, toy_bags_file, write_toys, slideseek):
+        (tmp_path / "bench.toml").write_text(self.CONFIG)
+        other = write_toys(tmp_path / "other.npz", patients=16)
+        where = ("--data", toy_bags_file, "--data", other, "-o", tmp_path / "out", "--report", tmp_path / "page.html")
+        done = slideseek("bench", "run", tmp_path / "bench.toml", *where)
+        assert done.code == 0, done.err
+        assert [len(list((tmp_path / "out" / name / "cells").iterdir())) for name in ("toy", "other")] == [1, 1]
+        page = (tmp_path / "page.html").read_text()
+        assert "<h2>toy, vertical</h2>" in page
+        assert "<h2>other, vertical</h2>" in page
+        again = slideseek("bench", "run", tmp_path / "bench.toml", *where, "--json")
+        assert [run["cells"][0]["outcome"] for run in again.json["runs"]] == ["done before"] * 2
+        assert "wrote" in again.err
+
+    def test_two_of_one_name_are_refused(self, tmp_path, toy_bags_file, slideseek):
+        (tmp_path / "bench.toml").write_text(self.CONFIG)
+        where = ("--data", toy_bags_file, "--data", toy_bags_file, "-o", tmp_path / "out")
+        done = slideseek("bench", "run", tmp_path / "bench.toml", *where)
+        assert done.code == 2
+        assert "two datasets are named 'toy'" in done.err
+
+    def test_a_report_no_format_fits_is_told_before_the_run(self, tmp_path, toy_bags_file, slideseek):
+        (tmp_path / "bench.toml").write_text(self.CONFIG)
+        where = ("--data", toy_bags_file, "-o", tmp_path / "out", "--report", tmp_path / "page.docx")
+        done = slideseek("bench", "run", tmp_path / "bench.toml", *where)
+        assert done.code == 2
+        assert "no format for '.docx'" in done.err
+        assert not (tmp_path / "out").exists()
 
 
 class TestOtherTasks:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from slideseek.errors import EmptyBagError, NotFittedError, SlideseekError
+from slideseek.errors import DamagedError, EmptyBagError, NotFittedError, SlideseekError
 from slideseek.interfaces import Attributable, BatchEncoder, Checkpointed, Trainable
 from slideseek.types import Bag
 from slideseek_plugins.encoders.deep.settings import PRESETS
@@ -214,8 +214,13 @@ def test_save_and_load(kind, options, tmp_path):
         (lambda head: head.update(encoder="deep-fv"), "written by encoder 'deep-fv'"),
         (lambda head: head["facts"].update(width=10), "implies"),
         (lambda head: head["facts"].update(width=10**9), "make no sense"),
-        (lambda head: head["facts"].update(size=59), "implies"),
+        (lambda head: head["facts"].update(width="9"), "make no sense"),
+        (lambda head: head["facts"].update(width=9.5), "make no sense"),
         (lambda head: head["facts"].update(sites=["b", "a"]), "make no sense"),
+        (lambda head: head["facts"].update(sites=[1, 2]), "make no sense"),
+        (lambda head: head["facts"].update(sites=["a", "b", "c", "d"]), "make no sense"),
+        (lambda head: head["facts"].update(sites=[]), "make no sense"),
+        (lambda head: head["facts"].update(spaces=["brain", "liver"]), "make no sense"),
         (lambda head: head["options"].update(bits=61), "bits = 61"),
     ],
 )
@@ -228,6 +233,26 @@ def test_load_refuses_what_does_not_fit(tmp_path, change, message):
     with pytest.raises(SlideseekError, match=message):
         encoder.load(tmp_path)
     assert encoder.model_ is None
+
+
+def test_load_refuses_to_divide_by_zero(tmp_path):
+    encoder = fitted(DeepSparseBinaryFisherVector)
+    encoder.model_.inputs.scale[0] = 0
+    encoder.save(tmp_path)
+    with pytest.raises(DamagedError, match=r"'inputs.scale' .* not above 0"):
+        small(DeepSparseBinaryFisherVector).load(tmp_path)
+
+
+def test_labels_need_no_room_where_only_the_choice_of_entries_sees_them():
+    bags, _, groups = archive()
+    labels = [f"l{i // 2}" for i in range(len(bags))]
+    encoder = small(DeepSparseBinaryFisherVector, lambda_cls=0.0, selection="separation", statistics="all")
+    encoder.fit(bags, labels, groups)
+    assert {row["classification"] for row in encoder.log_} == {0.0}
+    same = small(DeepSparseBinaryFisherVector, lambda_cls=0.0, statistics="all")
+    same.fit(bags, [""] * len(bags), groups)
+    for a, b in zip(encoder.model_.network.parameters(), same.model_.network.parameters()):
+        assert torch.equal(a, b)
 
 
 def test_bad_input_is_named_and_changes_nothing(tmp_path):
@@ -251,6 +276,8 @@ def test_bad_input_is_named_and_changes_nothing(tmp_path):
     encoder.fit(bags, labels, groups)
     with pytest.raises(SlideseekError, match=r"site 'liver'.*brain, lung"):
         encoder.encode(bag(bags[0].features, site="liver"))
+    with pytest.raises(SlideseekError, match=r"has no site.*brain, lung"):
+        encoder.encode(bag(bags[0].features, site=""))
     with pytest.raises(SlideseekError, match="width 3"):
         encoder.encode(bag(np.ones((2, 3))))
     with pytest.raises(EmptyBagError):

@@ -156,7 +156,9 @@ def _frame(xs: _Scale, ys: _Scale, x: Axis, y: Axis, top: int, height: int) -> s
         parts.append(
             f'<line class="mark" x1="{at:.1f}" x2="{at:.1f}" y1="{height - BOTTOM}" y2="{height - BOTTOM + 5}"/>'
         )
-        parts.append(f'<text class="tick x" x="{at:.1f}" y="{height - BOTTOM + 19}">{_label(tick)}</text>')
+        label = _label(tick, widest=1e8)
+        inside = min(at, WIDTH - 3.6 * len(label))  # half of the text's width: it must not be cut at the edge
+        parts.append(f'<text class="tick x" x="{inside:.1f}" y="{height - BOTTOM + 19}">{label}</text>')
     parts.append(f'<line class="base" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{height - BOTTOM}" y2="{height - BOTTOM}"/>')
     parts.append(f'<text class="axis x" x="{(LEFT + WIDTH - RIGHT) / 2:.0f}" y="{height - 8}">{escape(x.label)}</text>')
     middle = (top + height - BOTTOM) / 2
@@ -276,8 +278,8 @@ def _round_step(step: float) -> float:
     return next(m * power for m in (1, 2, 2.5, 5, 10) if m * power >= step * 0.999)
 
 
-def _label(value: float) -> str:
-    if value and (abs(value) < 5e-3 or abs(value) >= 1e7):
+def _label(value: float, widest: float = 1e7) -> str:
+    if value and (abs(value) < 5e-3 or abs(value) >= widest):
         mantissa, _, power = f"{value:.0e}".partition("e")
         return f"{mantissa}e{int(power)}"
     return f"{value:,.10g}" if abs(value) >= 1000 else f"{round(value, 10):g}"

@@ -14,7 +14,7 @@ from slideseek.bench.paired import Difference, compare, holm
 from slideseek.bench.report.grid import Column, Number, Row, Table
 from slideseek.bench.report.retrieval_tables import MACRO_F1, SectionTables
 from slideseek.bench.report.settings import ReportSettings
-from slideseek.bench.report.variants import Section, Sums, Variant
+from slideseek.bench.report.variants import Section, Sums, Tell, Variant, silent
 from slideseek.errors import UsageError
 from slideseek.plugins import nearest
 from slideseek.types import Float64
@@ -23,11 +23,13 @@ LEVEL = 0.05
 MOST_FOR_ALL_PAIRS = 8
 
 
-def compare_variants(tables: SectionTables, variants: Sequence[Variant]) -> Table | None:
+def compare_variants(tables: SectionTables, variants: Sequence[Variant], tell: Tell = silent) -> Table | None:
     """Return the table of paired tests of macro F1; None when there is nothing to compare."""
     section, settings = tables.section, tables.settings
     found: list[tuple[Variant, Variant, Difference, tuple[float, float]]] = []
-    for first, second in _pairs(section, variants, settings):
+    pairs = _pairs(section, variants, settings)
+    for number, (first, second) in enumerate(pairs, 1):
+        tell(f"{section.name}: comparison {number} of {len(pairs)}")
         shared = shared_sums(section, first, second, tables.votes()[1])
         if shared is not None:
             difference = compare(*shared, MACRO_F1, settings.permutations)

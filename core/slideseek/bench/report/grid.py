@@ -85,7 +85,8 @@ class Row:
 class Table:
     """A table. heads: names of the leading columns; the last of them is aligned right where it holds numbers.
 
-    caption: what the numbers are, with the names of all conventions. notes: remarks below the table.
+    caption: what the numbers are, with the names of all conventions. notes: remarks below the table. appendix: long
+    and for reference: a page folds it, the terminal and LaTeX leave it out.
     """
 
     key: str
@@ -95,6 +96,7 @@ class Table:
     columns: tuple[Column, ...]
     rows: tuple[Row, ...]
     notes: tuple[str, ...] = ()
+    appendix: bool = False
 
     def __post_init__(self) -> None:
         for row in self.rows:

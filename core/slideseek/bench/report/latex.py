@@ -32,7 +32,7 @@ def render_latex(report: Report) -> str:
     blocks = [f"% {_comment(report.title)}", "% needs \\usepackage{booktabs}"]
     for part in report.parts:
         blocks.append(f"% {_comment(part.heading)}")
-        blocks += [_table(table, part.heading) for table in part.tables]
+        blocks += [_table(table, part.heading) for table in part.tables if not table.appendix]
     return "\n\n".join(blocks) + "\n"
 
 

@@ -32,6 +32,7 @@ def style() -> Markup:
 def template(name: str) -> Template:
     """Return a page's template; every value it shows is escaped."""
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    environment.globals["zip"] = zip
     return environment.from_string(resource(name))
 
 

@@ -118,17 +118,21 @@ class SectionTables:
         if few:
             notes.append(f"fewer slides were asked by {', '.join(few)}: the numbers are of those slides")
         queries = self.section.variants[0].lists[0].queries
-        lost = sum(query.relevant == 0 for query in queries)
-        if lost:
+        hopeless = sum(query.relevant == 0 for query in queries)
+        if hopeless:
             notes.append(
-                f"{lost} of {len(queries)} slides have no slide of their class among those they may find: "
+                f"{hopeless} of {len(queries)} slides have no slide of their class among those they may find: "
                 "they count as wrong, for every engine"
             )
-        failed = {v.name: len({slide for c in v.cells for slide in c.not_encoded}) for v in self.section.variants}
-        for name, number in failed.items():
+        failed: dict[int, list[str]] = {}
+        for variant in self.section.variants:
+            lost = {slide for cell in variant.cells for slide in cell.not_encoded}
+            failed.setdefault(len(lost), []).append(variant.name)
+        for number, names in failed.items():
             if number:
+                slides = f"{number} slide{'s' if number > 1 else ''}{' each' if len(names) > 1 else ''}"
                 notes.append(
-                    f"{name} could not encode {number} slides: as queries they found nothing and count as wrong"
+                    f"{', '.join(names)} could not encode {slides}: as queries they found nothing and count as wrong"
                 )
         short = min(lists.depth for v in self.section.variants for lists in v.lists)
         if short < self.settings.k:

@@ -23,7 +23,8 @@ def render_terminal(report: Report, width: int, colour: bool = False) -> str:
             for name, value in part.facts.items():
                 console.print(f"  {name}: {value}", style="dim", markup=False)
             for table in part.tables:
-                _print_table(console, table)
+                if not table.appendix:
+                    _print_table(console, table)
     return drawn.get()
 
 

@@ -17,6 +17,8 @@ from slideseek.bench.report.settings import ReportSettings
 from slideseek.bench.results import Cell
 from slideseek.types import Float64
 
+Tell: TypeAlias = Callable[[str], None]
+"""Is given a few words on what is being done."""
 Sums: TypeAlias = Callable[[Lists], Float64]
 SectionKey: TypeAlias = tuple[str, str, str, bool]
 
@@ -104,18 +106,25 @@ def heading(cell: Cell) -> str:
     return f"{cell.dataset.name}, {cell.protocol.name}{control}"
 
 
-def make_sections(cells: Sequence[Cell]) -> list[Section]:
+def silent(_: str) -> None:
+    """Tell nothing."""
+
+
+def make_sections(cells: Sequence[Cell], tell: Tell = silent) -> list[Section]:
     """Read the lists of retrieval cells and group them, in the order the cells come."""
     groups: dict[SectionKey, list[Cell]] = {}
     for cell in cells:
         if cell.kind == "retrieval":
             groups.setdefault(section_key(cell), []).append(cell)
-    return [_make_section(group) for group in groups.values()]
+    return [_make_section(group, tell) for group in groups.values()]
 
 
-def _make_section(cells: Sequence[Cell]) -> Section:
+def _make_section(cells: Sequence[Cell], tell: Tell) -> Section:
     by_site = cells[0].protocol.mode == "vertical"
-    read = [(cell, cell.hits()) for cell in cells]
+    read = []
+    for number, cell in enumerate(cells, 1):
+        tell(f"{heading(cell)}: reading {number} of {len(cells)}")
+        read.append((cell, cell.hits()))
     alone = [Lists(queries, by_site) for _, queries in read]
     patients = tuple(sorted({name for lists in alone for name in lists.patients}))
     classes = tuple(sorted({name for lists in alone for name in lists.classes}))

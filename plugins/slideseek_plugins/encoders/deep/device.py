@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Literal, TypeAlias
@@ -26,13 +27,22 @@ def resolve(device: Device) -> torch.device:
     return torch.device(device)
 
 
+_turn = threading.RLock()
+
+
 @contextmanager
 def reproducible(threads: int) -> Iterator[None]:
     """Run PyTorch deterministically on `threads` CPU threads inside the block, and leave its settings as they were.
 
     Sums that PyTorch splits over threads depend on their number in the last bits. Lower precision that the caller
-    has allowed for his own networks (autocast, fast float32 products) does not reach inside.
+    has allowed for his own networks (autocast, fast float32 products) does not reach inside. The settings belong to the
+    process, so Python threads take turns: none runs with what another has put back.
     """
+    with _turn:
+        yield from _strict(threads)
+
+
+def _strict(threads: int) -> Iterator[None]:
     before, strict = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
     warn_only = torch.is_deterministic_algorithms_warn_only_enabled()
     fill, products = getattr(deterministic, _FILL), torch.get_float32_matmul_precision()

@@ -191,15 +191,7 @@ class DeepFisher(ABC):
 
     def space_of(self, bag: Bag) -> str:
         """Return the space of the code of `bag`: its site where codes of different sites are not comparable."""
-        return bag.site if self.settings_.sites or self._by_site else ""
-
-    @property
-    def _by_site(self) -> bool:
-        return self.settings_.statistics == "site" and self._learns_tables
-
-    @property
-    def _learns_tables(self) -> bool:
-        return bool(self.settings_.keep or self.settings_.centre or self.settings_.scale)
+        return bag.site if self.settings_.sites or self.settings_.by_site else ""
 
     def _fit(
         self,
@@ -212,19 +204,18 @@ class DeepFisher(ABC):
         settings, device = self.settings_, resolve(self.device)
         if self.amp and device.type != "cuda":
             raise SlideseekError(f"amp = true needs a CUDA device, not {device.type}", "set amp = false")
-        classify = bool(settings.labels and settings.lambda_cls)
         known = survey(
             bags,
             labels,
             groups,
-            with_sites=bool(settings.sites or self._by_site),
-            with_labels=classify or (settings.selection == "separation" and bool(settings.keep)),
+            with_sites=bool(settings.sites or self.settings_.by_site),
+            with_labels=settings.classifies or (settings.selection == "separation" and bool(settings.keep)),
             validation=settings.validation,
             seed=self.seed,
         )
         if settings.sites:
             _fits("sites", settings.sites, known.site_names)
-        if classify:
+        if settings.classifies:
             _fits("labels", settings.labels, known.label_names)
         self.spec(known.width)
         plain = Inputs.plain(known.width, settings.clip)
@@ -244,7 +235,7 @@ class DeepFisher(ABC):
         self, gradients: Gradients, model: Model, bags: Sequence[Bag], labels: Sequence[str], known: TrainingSet
     ) -> dict[str, Table]:
         """Learn a table a site, or one for all, from whole gradients held one at a time."""
-        if not self._learns_tables:
+        if not self.settings_.learns_tables:
             return {"": Table(None, None, None)}
         order = [i for i in sorted(range(len(bags)), key=lambda i: (labels[i], i)) if known.counts[i]]
 
@@ -253,7 +244,7 @@ class DeepFisher(ABC):
                 site = int(known.sites[i]) if self.settings_.sites else 0
                 yield labels[i], next(gradients.means([Job(bags[i].features, site, Part())]))
 
-        if not self._by_site:
+        if not self.settings_.by_site:
             return {"": make_table(spread(measured(order)), self.settings_)}
         tables, lonely = {}, []
         for number, site in enumerate(known.site_names):
@@ -294,7 +285,7 @@ class DeepFisher(ABC):
         return model.tables[self._table_name(bag)]
 
     def _table_name(self, bag: Bag) -> str:
-        return bag.site if self._by_site else ""
+        return bag.site if self.settings_.by_site else ""
 
     def _evidence(self, bag: Bag) -> Evidence:
         """Return what attribution needs: it runs in float64, which not every device has, so always on the CPU."""

@@ -40,12 +40,17 @@ class Terms:
         )
 
 
-def cvae_terms(network: CVAE, x: Tensor, site: Tensor, label: Tensor, noise: Tensor | None) -> Terms:
-    """Return the terms of Eq. 7: squared error summed over dimensions, KL divergence to N(0, I), cross entropy."""
+def cvae_terms(network: CVAE, x: Tensor, site: Tensor, label: Tensor | None, noise: Tensor | None) -> Terms:
+    """Return the terms of Eq. 7: squared error summed over dimensions, KL divergence to N(0, I), cross entropy.
+
+    x: (n, width). site, label: int64 (n,); without labels, or without a classifier, the cross entropy is 0.
+    """
     out = network(x, site, noise)
     reconstruction = (x - out.x).square().sum(dim=1).mean()
     kl = -0.5 * (1 + out.logvar - out.mu.square() - out.logvar.exp()).sum(dim=1).mean()
-    classification = functional.cross_entropy(out.logits, label) if network.shape.labels else x.new_zeros(())
+    classification = x.new_zeros(())
+    if network.shape.labels and label is not None:
+        classification = functional.cross_entropy(out.logits, label)
     return Terms(reconstruction, kl, classification)
 
 

@@ -16,7 +16,16 @@ from slideseek_plugins.encoders.deep.inputs import Inputs
 from slideseek_plugins.encoders.deep.network import CVAE
 from slideseek_plugins.encoders.deep.selection import Table
 from slideseek_plugins.encoders.deep.settings import Settings
-from slideseek_plugins.encoders.model_file import Facts, Layout, Tensors, read_model, write_model
+from slideseek_plugins.encoders.model_file import (
+    Facts,
+    Layout,
+    Tensors,
+    check_positive,
+    read_model,
+    sorted_names,
+    whole_number,
+    write_model,
+)
 
 _WIDEST = 2**20
 
@@ -46,6 +55,11 @@ class Model:
         """Return the number of the site of `bag`, 0 when sites play no part."""
         if not self.site_names:
             return 0
+        if not bag.site:
+            raise SlideseekError(
+                f"slide {bag.slide_id!r} has no site and {name} was fitted by site ({', '.join(self.site_names)})",
+                "give its site",
+            )
         if bag.site not in self.site_names:
             raise SlideseekError(
                 f"slide {bag.slide_id!r} is of site {bag.site!r}, {name} was fitted on {', '.join(self.site_names)}",
@@ -57,9 +71,7 @@ class Model:
 def write(folder: Path, name: str, options: Mapping[str, Any], model: Model) -> None:
     """Write `model` into the existing empty `folder`."""
     spaces = sorted(model.tables)
-    first = model.tables[spaces[0]]
-    size = next((len(a) for a in (first.chosen, first.centre, first.scale) if a is not None), 0)
-    facts: Facts = {"width": model.width, "sites": list(model.site_names), "spaces": spaces, "size": size}
+    facts: Facts = {"width": model.width, "sites": list(model.site_names), "spaces": spaces}
     tensors: Tensors = {f"network.{key}": value.numpy() for key, value in model.network.state_dict().items()}
     tensors |= {"inputs.shift": model.inputs.shift, "inputs.scale": model.inputs.scale}
     for i, space in enumerate(spaces):
@@ -76,22 +88,26 @@ def read(folder: Path, name: str, options: Mapping[str, Any], settings: Settings
     types = {"chosen": "int64", "centre": "float32", "scale": "float32"}
 
     def layout(facts: Facts) -> Layout:
-        width, size = int(facts["width"]), int(facts["size"])
-        if not 1 <= width <= _WIDEST:
-            raise ValueError(f"width {width}")
-        names = [str(site) for site in facts["sites"]], [str(space) for space in facts["spaces"]]
-        if names[0] != sorted(set(names[0])) or names[1] != sorted(set(names[1])) or not names[1]:
-            raise ValueError("sites or spaces")
+        width, sites, spaces = whole_number(facts, "width"), sorted_names(facts, "sites"), sorted_names(facts, "spaces")
+        if width > _WIDEST:
+            raise ValueError(f"width is {width}")
+        if bool(sites) != (settings.sites > 0 or settings.by_site) or 0 < settings.sites < len(sites):
+            raise ValueError(f"sites is {sites!r}")
+        if spaces != (sites if settings.by_site else [""]):
+            raise ValueError(f"spaces is {spaces!r}")
+        entries = sum(outputs * (inputs + 1) for outputs, inputs in settings.coded_layers(width).values())
+        size = settings.keep or entries
         wanted: dict[str, tuple[tuple[int, ...], str]] = {}
         for layer, (outputs, inputs) in settings.shape(width).layers().items():
             wanted[f"network.{layer}.weight"] = (outputs, inputs), "float32"
             wanted[f"network.{layer}.bias"] = (outputs,), "float32"
         wanted |= {f"inputs.{part}": ((width,), "float64") for part in ("shift", "scale")}
-        for i in range(len(names[1])):
+        for i in range(len(spaces)):
             wanted |= {f"{part}.{i}": ((size,), types[part]) for part in has if has[part]}
         return wanted
 
     facts, tensors = read_model(folder, name, options, layout)
+    check_positive(folder, tensors, [key for key in tensors if key == "inputs.scale" or key.startswith("scale.")])
     shape = settings.shape(facts["width"])
     network = CVAE(shape.width, shape.sites, shape.labels, shape.hidden, shape.latent, settings.activation)
     prefix = "network."
@@ -102,19 +118,10 @@ def read(folder: Path, name: str, options: Mapping[str, Any], settings: Settings
     tables = {}
     for i, space in enumerate(facts["spaces"]):
         table = Table(*(tensors.get(f"{part}.{i}") for part in ("chosen", "centre", "scale")))
-        _check(folder, table, entries, settings.keep)
+        if table.chosen is not None and not ((table.chosen >= 0) & (table.chosen < entries)).all():
+            raise DamagedError(
+                f"the model in {folder} keeps entries that its network does not have", "fit the encoder again"
+            )
         tables[space] = table
     inputs = Inputs(tensors["inputs.shift"], tensors["inputs.scale"], settings.clip)
     return Model(network, inputs, tuple(facts["sites"]), tables)
-
-
-def _check(folder: Path, table: Table, entries: int, keep: int) -> None:
-    size = keep or entries
-    for values in (table.chosen, table.centre, table.scale):
-        if values is not None and len(values) != size:
-            raise DamagedError(f"the model in {folder} keeps {len(values)} entries, its options {size}", _AGAIN)
-    if table.chosen is not None and not ((table.chosen >= 0) & (table.chosen < entries)).all():
-        raise DamagedError(f"the model in {folder} keeps entries that its network does not have", _AGAIN)
-
-
-_AGAIN = "fit the encoder again"

@@ -54,12 +54,16 @@ class Spread:
 
     @property
     def separation(self) -> Float64:
-        """Between-class over within-class variance (the F ratio); 0 where nothing varies."""
+        """Between-class over within-class variance (the F ratio); 0 where nothing varies.
+
+        Where no class has two slides nothing is known of the variance within one, and the between-class variance alone
+        is returned.
+        """
         between = np.maximum(self.total - self.within, 0.0) / max(1, self.classes - 1)
         within = self.within / max(1, self.slides - self.classes)
         # Entries that hardly vary at all have a ratio of rounding errors: a floor keeps them last.
-        floor = 1e-6 * float(within.max(initial=0.0))
-        return np.divide(between, within + floor, out=np.zeros_like(between), where=between > 0)
+        floor = 1e-6 * float(within.max(initial=0.0)) or 1.0
+        return between / (within + floor)
 
 
 def spread(gradients: Iterable[tuple[str, Float32 | Float64]]) -> Spread:
@@ -87,8 +91,9 @@ def spread(gradients: Iterable[tuple[str, Float32 | Float64]]) -> Spread:
 def choose(found: Spread, by: Selection, count: int) -> Int64:
     """Return the ascending positions of the `count` entries with the highest variance or class separation."""
     score = found.variance if by == "variance" else found.separation
-    # A stable sort makes ties, such as entries that never vary, fall to the lower position on every machine.
-    return np.sort(np.argsort(-score, kind="stable")[:count]).astype(np.int64)
+    # Slides of one class separate nothing: ties are then broken by variance. The sort is stable, so that what is still
+    # tied, such as entries that never vary, falls to the lower position on every machine.
+    return np.sort(np.lexsort((-found.variance, -score))[:count]).astype(np.int64)
 
 
 def make_table(found: Spread, settings: Settings) -> Table:

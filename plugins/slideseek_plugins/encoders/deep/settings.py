@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, fields
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -48,8 +49,8 @@ class Settings:
 
     def __post_init__(self) -> None:
         for name, least in _LEAST.items():
-            if getattr(self, name) < least:
-                raise ValueError(f"{name}: at least {least}, not {getattr(self, name)}")
+            if not least <= getattr(self, name) < math.inf:
+                raise ValueError(f"{name}: a number of at least {least}, not {getattr(self, name)}")
         if not self.hidden or min(self.hidden) < 1:
             raise ValueError(f"hidden: one or more sizes of at least 1, not {self.hidden!r}")
         if not 0 < self.learning_rate < 1:
@@ -70,6 +71,21 @@ class Settings:
     def weights(self) -> Weights:
         """The weights of the five losses."""
         return Weights(self.lambda_rec, self.lambda_kl, self.lambda_cls, self.lambda_sparse, self.lambda_binary)
+
+    @property
+    def classifies(self) -> bool:
+        """Whether training looks at labels."""
+        return bool(self.labels and self.lambda_cls)
+
+    @property
+    def learns_tables(self) -> bool:
+        """Whether gradients of training slides are learnt from: which to keep, their mean, their spread."""
+        return bool(self.keep or self.centre or self.scale)
+
+    @property
+    def by_site(self) -> bool:
+        """Whether that is learnt site by site."""
+        return self.statistics == "site" and self.learns_tables
 
     def training_options(self) -> dict[str, Any]:
         """Return the options that decide the trained weights; the others decide what is read from them."""

@@ -105,18 +105,26 @@ class Trainer:
                 "quantisation": penalty.quantisation,
             }
             if not math.isfinite(sum(seen.values())):
-                raise SlideseekError(
-                    f"training diverged in epoch {number + 1}: the loss is no longer a number",
-                    "set standardise = true, or lower learning_rate",
-                )
+                raise self._diverged(number)
             for parameter, gradient in zip(self._parameters, gradients):
                 parameter.grad = gradient
             self._optimiser.step()
             state.steps += 1
             for key, value in seen.items():
                 sums[key] = sums.get(key, 0.0) + value * len(batch.x)
+        # A second derivative can overflow where the loss has not: the last step of an epoch would go unnoticed.
+        if not all(bool(parameter.isfinite().all()) for parameter in self._parameters):
+            raise self._diverged(number)
         means = {key: value / self._stream.patches for key, value in sums.items()}
         return {"epoch": float(number + 1), "learning_rate": self._rate(state.steps - 1)} | means
+
+    def _diverged(self, number: int) -> SlideseekError:
+        return SlideseekError(
+            f"training diverged in epoch {number + 1}: the loss or the weights are no longer numbers",
+            "lower learning_rate or set clip"
+            if self.settings.standardise
+            else "set standardise = true, or lower learning_rate",
+        )
 
     def _rate(self, step: int) -> float:
         if self.settings.schedule == "constant":
@@ -127,7 +135,9 @@ class Trainer:
     def _terms(self, batch: Batch, noise: Tensor | None) -> Terms:
         x = self.inputs(batch.x, torch.float32, self.device)
         site = torch.from_numpy(self.known.sites[batch.slide]).to(self.device)
-        label = torch.from_numpy(self.known.labels[batch.slide]).to(self.device)
+        label = None
+        if self.settings.classifies:
+            label = torch.from_numpy(self.known.labels[batch.slide]).to(self.device)
         with torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=self.amp):
             return cvae_terms(self.network, x, site, label, noise)
 

@@ -77,12 +77,13 @@ def survey(
         width = bag.width
         if with_sites and not bag.site:
             raise SlideseekError(
-                f"training slide {bag.slide_id!r} has no site", "give its site, or set sites = 0 (unconditioned)"
+                f"training slide {bag.slide_id!r} has no site",
+                "give its site, or set sites = 0 and statistics = 'all' (unconditioned)",
             )
         if with_labels and not labels[i]:
             raise SlideseekError(
                 f"training slide {bag.slide_id!r} has no label",
-                "give its label, leave the slide out, or set labels = 0 (no classifier)",
+                "give its label, leave the slide out, or set labels = 0 (no classifier) and selection = 'variance'",
             )
         for start in range(0, len(bag), _ROWS):
             rows = bag.features[start : start + _ROWS]

@@ -2,7 +2,11 @@
 
 import base64
 import hashlib
+import os
 import re
+import shutil
+
+import pytest
 
 from slideseek.bench.report.leaderboard import ALL_SITES, make_standings
 from slideseek.bench.report.settings import ReportSettings
@@ -59,3 +63,45 @@ def test_nothing_to_rank_is_an_error(simulation, tmp_path, slideseek):
     done = slideseek("bench", "leaderboard", made.folder, "-o", tmp_path / "page.html")
     assert done.code == 1
     assert "no retrieval cells" in done.err
+
+
+@pytest.fixture
+def board(simulation, tmp_path, slideseek):
+    """The page in a browser; the test fails when anything in it complains."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    program = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
+    if program is None:
+        pytest.skip("there is no chromium on this machine")
+    assert slideseek("bench", "leaderboard", *two(simulation), "-o", tmp_path / "page.html").code == 0
+    flags = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
+    with playwright.sync_playwright() as started:
+        browser = started.chromium.launch(executable_path=program, args=flags)
+        page = browser.new_page(viewport={"width": 1280, "height": 800})
+        complaints = []
+        page.on("console", lambda said: complaints.append(said.text) if said.type == "error" else None)
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.goto((tmp_path / "page.html").as_uri())
+        yield page
+        browser.close()
+    assert complaints == []
+
+
+def test_the_page_sorts_and_filters(board):
+    def engines():
+        return [row.locator("td.engine").inner_text() for row in board.locator("tbody tr:visible").all()]
+
+    assert engines() == ["strong", "middle", "weak"], "it begins with one dataset and protocol, best first"
+    assert board.locator("#count").inner_text() == "3 of 16 rows"
+    board.get_by_role("button", name="macro F1").click()
+    assert engines() == ["weak", "middle", "strong"]
+    assert board.locator("tbody tr:visible td:first-child").all_inner_texts() == ["1", "2", "3"]
+    board.get_by_role("button", name="engine", exact=True).click()
+    assert engines() == ["middle", "strong", "weak"]
+    board.locator("#text").fill("SECOND")
+    assert engines() == ["middle"]
+    board.locator("#text").fill("")
+    board.locator("#protocol").select_option("horizontal")
+    assert engines() == ["sites"]
+    board.locator("#protocol").select_option("vertical")
+    board.locator("#site").select_option("lung")
+    assert engines() == ["middle", "strong", "weak"]

@@ -18,6 +18,7 @@ from slideseek.bench.report.formats import render
 from slideseek.bench.report.grid import Number
 from slideseek.bench.report.settings import ReportSettings
 from slideseek.bench.results import read_results
+from slideseek.bench.scoring import score
 
 FAST = ReportSettings(resamples=200, permutations=199)
 
@@ -36,11 +37,14 @@ def test_the_cells_decide_what_is_shown(report):
     shown = {part.heading: ([t.key for t in part.tables], [f.key for f in part.figures]) for part in report.parts}
     assert shown == {
         "simulated, vertical": (
-            ["overview", "classes", "sweep-lambda", "sweep-bits", "comparisons"],
+            ["overview", "classes", "sweep-lambda", "sweep-bits", "comparisons", "conventions"],
             ["engines", "sweep-lambda", "sweep-bits", "time-bits", "size", "values", "gradient"],
         ),
-        "simulated, horizontal": (["overview", "classes", "comparisons", "classification"], ["engines"]),
-        "simulated, vertical: shuffled-label control": (["overview", "classes"], []),
+        "simulated, horizontal": (
+            ["overview", "classes", "comparisons", "conventions", "classification"],
+            ["engines"],
+        ),
+        "simulated, vertical: shuffled-label control": (["overview", "classes", "conventions"], []),
     }
 
 
@@ -190,7 +194,8 @@ def test_the_page_is_whole_and_needs_nothing(report):
     assert tags.references == []
     assert "script" not in tags.seen
     assert tags.seen.count("svg") == 8
-    assert tags.seen.count("table") == 11
+    assert tags.seen.count("table") == 14
+    assert tags.seen.count("details") == 3
     assert "url(" not in page
     assert "prefers-color-scheme: dark" in page
 
@@ -222,7 +227,7 @@ def test_latex_rows_have_as_many_cells_as_columns(report):
 
 def test_markdown_rows_have_as_many_cells_as_columns(report):
     blocks = re.findall(r"(?:^\|.*\n)+", render(report, "markdown"), re.MULTILINE)
-    assert len(blocks) == 11
+    assert len(blocks) == 14
     for block in blocks:
         assert len({line.count("|") for line in block.splitlines()}) == 1
 
@@ -306,3 +311,87 @@ def test_slides_that_cannot_be_right_are_told(simulation):
     assert any(
         note.startswith(f"1 of {len(made.slides)} slides have no slide of their class") for note in overview.notes
     )
+
+
+def test_every_convention_is_in_the_appendix(full_results, report):
+    part = report.parts[0]
+    long = table(part, "conventions")
+    names = [column.name for column in long.columns]
+    mean, sparse = names.index("mean"), names.index("c-deep-sfv")
+    cells = [c for c in read_results(full_results).cells if c.kind == "retrieval" and c.protocol.mode == "vertical"]
+    scores = {
+        name: [score(Lists(c.hits(), by_site=True)) for c in cells if c.name == name and not c.control]
+        for name in ("mean", "c-deep-sfv")
+    }
+    assert len(scores["c-deep-sfv"]) == 3
+    assert [row.heads for row in long.rows] == [(s.measure, s.convention) for s in scores["mean"][0]]
+    for row, one, *three in zip(long.rows, *scores["mean"], *scores["c-deep-sfv"]):
+        assert row.entries[mean].value == pytest.approx(100 * one.value, abs=1e-10)
+        assert row.entries[sparse].value == pytest.approx(100 * sum(s.value for s in three) / 3, abs=1e-10)
+        best = max(entry.text for entry in row.entries)
+        if row.heads[0].startswith("same-centre"):
+            assert not any(entry.best for entry in row.entries), "more of it is not better"
+        elif len({entry.text for entry in row.entries}) > 1 and "100" not in best:
+            assert {entry.text for entry in row.entries if entry.best} == {best}
+    assert long.title in render(report, "markdown")
+    assert long.title not in render(report, "terminal") + render(report, "latex")
+
+
+def test_votes_of_more_hits_than_were_stored_are_not_shown(simulation):
+    made = simulation()
+    made.retrieval("short", 0.5, k=3)
+    part = make_report("", read_results(made.folder).cells, FAST).parts[0]
+    measures = {row.heads[0] for row in table(part, "conventions").rows}
+    assert {"mMV@1", "mMV@3"} <= measures
+    assert not any("5" in name for name in measures)
+
+
+def test_who_learns_nothing_is_told(simulation):
+    made = simulation()
+    made.retrieval("mean", 0.5, protocol={"name": "vertical", "mode": "vertical", "fit": "none", "k": 5})
+    part = make_report("", read_results(made.folder).cells, FAST).parts[0]
+    assert part.facts["fit"] == "no engine learns"
+    made.retrieval("deep", 0.5)
+    part = make_report("", read_results(made.folder).cells, FAST).parts[0]
+    assert part.facts["fit"] == "folds (mean: nothing is learnt)"
+
+
+def test_a_section_of_other_tasks_says_what_was_used(simulation):
+    made = simulation()
+    made.classification("mean", 0.5)
+    made.training("deep", 2.0)
+    parts = make_report("", read_results(made.folder).cells, FAST).parts
+    assert [part.heading for part in parts] == ["simulated, horizontal", "simulated, vertical"]
+    for part in parts:
+        assert part.facts["dataset"].startswith("simulated: ")
+        assert part.facts["fit"] == "folds"
+
+
+def test_components_of_one_version_are_named_together(simulation):
+    made = simulation()
+    versions = {"numpy": "2.0", "slideseek": "1.0", "encoder mean": "slideseek 1.0", "index cosine": "slideseek 1.0"}
+    made.retrieval("mean", 0.5, versions=versions | {"encoder ours": "ours 0.2"})
+    facts = make_report("", read_results(made.folder).cells, FAST).facts
+    assert (
+        facts["versions"]
+        == "numpy 2.0; slideseek 1.0; encoder mean, index cosine: slideseek 1.0; encoder ours: ours 0.2"
+    )
+
+
+def test_several_folders_make_one_report(simulation, tmp_path, slideseek):
+    first, second = simulation("first"), simulation("second")
+    first.retrieval("mean", 0.2)
+    second.retrieval("mean", 0.9, created="2026-02-01T00:00:00+00:00")
+    second.retrieval("other", 0.5, dataset={"name": "elsewhere", "fingerprint": "9", "slides": 3, "patients": 3})
+    said = slideseek("bench", "report", first.folder, second.folder, "--format", "json").json
+    assert [section["heading"] for section in said["sections"]] == ["simulated, vertical", "elsewhere, vertical"]
+    assert said["facts"]["cells"] == "2, 1 older ones of the same names left out"
+    alone = slideseek("bench", "report", second.folder, "--format", "json").json
+    assert said["sections"][0]["tables"] == alone["sections"][0]["tables"], "of cells that stand for one, the newest"
+
+
+def test_what_is_being_done_is_told(small_results):
+    told = []
+    make_report("", read_results(small_results).cells, FAST, tell=told.append)
+    assert told[:2] == ["simulated, vertical: reading 1 of 2", "simulated, vertical: reading 2 of 2"]
+    assert "simulated, vertical: comparison 1 of 1" in told

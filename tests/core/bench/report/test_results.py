@@ -100,4 +100,4 @@ def test_of_cells_of_one_name_the_newest_counts(simulation, slideseek):
     assert report["facts"]["cells"] == "1, 1 older ones of the same names left out"
     (section,) = report["sections"]
     assert section["facts"]["guards switched off"] == "duplicates"
-    assert any("could not encode 1 slides" in note for note in section["tables"][0]["notes"])
+    assert any("mean could not encode 1 slide:" in note for note in section["tables"][0]["notes"])

@@ -105,6 +105,33 @@ def test_an_autocast_block_of_the_caller_does_not_change_training():
         assert torch.equal(a, b)
 
 
+def test_python_threads_do_not_put_back_each_others_settings():
+    entered, leave, seen = threading.Event(), threading.Event(), []
+
+    def first():
+        with reproducible(1):
+            entered.set()
+            leave.wait(60)
+
+    def second():
+        entered.wait(60)
+        with reproducible(1):
+            runner.join(60)
+            seen.append((torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()))
+
+    before = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
+    runner, other = threading.Thread(target=first), threading.Thread(target=second)
+    runner.start()
+    other.start()
+    assert entered.wait(60)
+    # Long enough for a second one that does not wait its turn to come in.
+    other.join(0.2)
+    leave.set()
+    other.join(60)
+    assert seen == [(1, True)]
+    assert (torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()) == before
+
+
 def test_settings_are_put_back_after_an_error():
     def settings():
         found = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()

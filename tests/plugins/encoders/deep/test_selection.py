@@ -42,6 +42,19 @@ def test_ties_fall_to_the_lower_position():
     assert choose(found, "variance", 3).tolist() == [0, 1, 2]
 
 
+def test_slides_of_one_class_are_told_apart_by_variance(data):
+    _, values = data
+    found = spread(("a", row) for row in values)
+    assert choose(found, "separation", 5).tolist() == choose(found, "variance", 5).tolist()
+
+
+def test_classes_of_one_slide_are_told_apart_by_the_variance_between_them(data):
+    _, values = data
+    found = spread((str(i), row) for i, row in enumerate(values))
+    with np.errstate(all="raise"):
+        assert choose(found, "separation", 5).tolist() == choose(found, "variance", 5).tolist()
+
+
 def test_table_centres_and_scales_by_training_slides(data):
     labels, values = data
     table = make_table(spread(zip(labels, values)), Settings(keep=10, centre=True, scale=True))

@@ -188,6 +188,22 @@ def test_divergence_is_named_and_leaves_no_model():
     assert encoder.model_ is None
 
 
+def test_weights_that_overflow_in_the_last_step_are_no_model(tmp_path, monkeypatch):
+    """The loss of a step is known before its weights are: the last step of a run needs a look of its own."""
+    step = torch.optim.Adam.step
+
+    def spoil(self, *args, **options):
+        step(self, *args, **options)
+        with torch.no_grad():
+            self.param_groups[0]["params"][0].fill_(torch.inf)
+
+    monkeypatch.setattr(torch.optim.Adam, "step", spoil)
+    encoder = DeepFisherVector(**(SMALL | {"epochs": 1, "batch_size": 100_000}))
+    with pytest.raises(SlideseekError, match="diverged in epoch 1"):
+        encoder.fit_in(tmp_path, *archive())
+    assert encoder.model_ is None and not list(tmp_path.iterdir())
+
+
 def real(shared_data):
     data = np.load(shared_data / "bags" / "musk1.npz")
     bags, labels = [], []
