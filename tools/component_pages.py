@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import inspect
 import sys
 from pathlib import Path
 
-from slideseek.options import describe_options
+from slideseek.options import describe, describe_options
 from slideseek.plugins import KINDS, PLURALS, load_registry
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "reference" / "components.md"
@@ -27,7 +26,7 @@ def render() -> str:
             if entry.distribution != "slideseek":
                 continue
             loaded = registry.load(kind, entry.name)
-            parts.append(f"\n### `{entry.name}`\n\n{inspect.getdoc(loaded)}\n")
+            parts.append(f"\n### `{entry.name}`\n\n{describe(loaded)}\n")
             rows = []
             for option in describe_options(loaded):
                 default = f"`{option.default}`" if option.default else "required" if option.required else "not set"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import re
 import sys
 import types
 from pathlib import Path
@@ -30,6 +31,30 @@ def describe_options(component: type[Any]) -> list[Option]:
         for spec in dataclasses.fields(component)
         if spec.init
     ]
+
+
+def describe(component: type[Any]) -> str:
+    """Return the docstring of a component class, and what those of its base classes say about options it inherits.
+
+    Of a base class the paragraphs that begin with the name of an option (`words: how many`) are taken, unless the class
+    itself has such a paragraph for that option.
+    """
+    options = {spec.name for spec in dataclasses.fields(component) if spec.init}
+    paragraphs = [inspect.getdoc(component) or ""]
+    told = {name for text in paragraphs[0].split("\n\n") for name in _told(text)}
+    for base in filter(dataclasses.is_dataclass, component.__mro__[1:]):
+        for text in inspect.cleandoc(base.__doc__ or "").split("\n\n"):
+            names = _told(text)
+            if names and set(names) <= options - told:
+                paragraphs.append(text)
+                told.update(names)
+    return "\n\n".join(paragraphs)
+
+
+def _told(paragraph: str) -> list[str]:
+    """Return the options a paragraph begins to tell about: `centre, scale: what they do` tells about two."""
+    found = re.match(r"([a-z]\w*(?:, [a-z]\w*)*): ", paragraph)
+    return found[1].split(", ") if found else []
 
 
 def option_types(component: type[Any]) -> dict[str, Any]:

@@ -140,6 +140,11 @@ class Searcher:
             among &= self._of_other_centers(query)
             if unknown := int(np.count_nonzero(among & self._live.columns.among("center", [""]))):
                 notes.append(f"the centre of {unknown} slide(s) is unknown: they are not left out")
+        if mode == "horizontal" and query.code.space:
+            notes.append(
+                f"codes of engine {self.engine.name!r} are comparable within a site only: no slide of another site than"
+                f" {query.record.site!r} can be a hit, and the vote for the site says nothing"
+            )
         hits = self.index.search(query.code, k, among)
         milliseconds = 1000 * (time.perf_counter() - started)
         rows = [(hit, row.record) for hit in hits if (row := self._slides.get(hit.slide_id)) is not None]

@@ -10,7 +10,7 @@ from slideseek.config import DEFAULT_CONFIG, ComponentConfig, make_component, pa
 from slideseek.engine import make_engine
 from slideseek.errors import PluginError, UsageError
 from slideseek.hookspecs import hookimpl
-from slideseek.options import describe_options
+from slideseek.options import describe, describe_options
 from slideseek.plugins import load_registry
 from slideseek.types import Bag, Code, CodeSpec
 
@@ -157,6 +157,38 @@ def test_an_annotation_that_means_nothing_is_named(registry):
     assert "TYPE_CHECKING" in text
     with pytest.raises(PluginError, match="OnlyForTypeCheckers"):
         describe_options(Unresolved)
+
+
+def test_a_description_tells_of_inherited_options():
+    @dataclass
+    class Base:
+        """Be a base: not told of what inherits it.
+
+        words: how many. seed: of the draw.
+
+        Note: no option.
+        """
+
+        words: int = 3
+        seed: int = 0
+
+    @dataclass
+    class Middle(Base):
+        """Come between.
+
+        intra: told by the class itself.
+        """
+
+        intra: bool = True
+
+    @dataclass
+    class Leaf(Middle):
+        """Do it.
+
+        intra: here it means something else.
+        """
+
+    assert describe(Leaf) == "Do it.\n\nintra: here it means something else.\n\nwords: how many. seed: of the draw."
 
 
 def test_a_value_that_no_configuration_can_hold_is_named():

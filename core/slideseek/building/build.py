@@ -180,7 +180,11 @@ class Builder:
             training = self.archive.root / "training" / digest([engine.encoder_settings, learnt_from])[:24]
             if isinstance(encoder, Checkpointed):
                 training.mkdir(parents=True, exist_ok=True)
-                encoder.fit_in(training, bags, labels, groups, partial(self.reporter.epoch, engine.name))
+                try:
+                    encoder.fit_in(training, bags, labels, groups, partial(self.reporter.epoch, engine.name))
+                finally:
+                    if not any(training.iterdir()):  # a fit that was refused leaves nothing behind
+                        training.rmdir()
             else:
                 encoder.fit(bags, labels, groups)
             seconds = time.perf_counter() - started

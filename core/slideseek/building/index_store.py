@@ -138,7 +138,7 @@ def _up_to_date(archive: Archive, engine: Engine, row: IndexRow) -> tuple[Index,
     if not changed:
         return index, []
     held = set(index.ids)
-    index.remove([slide_id for slide_id in changed[1:] if slide_id in held])
+    index.remove([slide_id for slide_id in changed if slide_id in held])
     sound, damaged = _unpacked(catalog.codes(row.codes, changed))
     index.add(sound)
     return index, damaged

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from slideseek.cli.options import json_option
+from slideseek.cli.options import archive_argument, archive_option, chosen_archive, json_option
 from slideseek.cli.output import print_json
 
 EXIT_FAIL = 1
@@ -16,19 +16,25 @@ _COLOURS = {"ok": "green", "warn": "yellow", "fail": "red"}
 
 
 @click.command()
-@click.argument("archive", required=False, type=click.Path(path_type=Path), envvar="SLIDESEEK_ARCHIVE")
+@archive_argument
+@archive_option
 @click.option("--verify", is_flag=True, help="Read all feature files of the archive instead of some.")
 @json_option
-def command(archive: Path | None, verify: bool, as_json: bool) -> int:
-    """Check versions, device, plugins and weights and, with ARCHIVE, its catalogue, files, indexes and disk.
+def command(argument: Path | None, folder: Path | None, verify: bool, as_json: bool) -> int:
+    """Check versions, device, plugins and weights and, of ARCHIVE, its catalogue, files, indexes and disk.
 
-    Each line is ok, warn or fail, and says what to do; the exit code is 1 when one is fail. Nothing is changed.
+    Without ARCHIVE, this folder is checked too if it is one, or the nearest above it that is. Each line is ok, warn or
+    fail, and says what to do; the exit code is 1 when one is fail. Nothing is changed.
     """
     from slideseek.config import CONFIG_NAME
     from slideseek.doctor import examine
     from slideseek.errors import UsageError
 
-    if archive is not None and not (archive / CONFIG_NAME).is_file():
+    archive = chosen_archive(argument, folder)
+    if archive is None:
+        here = Path.cwd()
+        archive = next((above for above in (here, *here.parents) if (above / CONFIG_NAME).is_file()), None)
+    elif not (archive / CONFIG_NAME).is_file():
         raise UsageError(f"{archive} is not an archive (no {CONFIG_NAME})", f"run 'slideseek init {archive}'")
     counts: Counter[str] = Counter()
     found, area = [], ""

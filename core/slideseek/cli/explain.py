@@ -57,13 +57,15 @@ def command(
     from slideseek.errors import UsageError
     from slideseek.evidence import Explainer
     from slideseek.explaining.files import write_geojson
-    from slideseek.explaining.pictures import evidence_panel, heat_map, save_png
+    from slideseek.explaining.pictures import evidence_panel, heat_map, require_png, save_png
     from slideseek.explaining.sides import explained
     from slideseek.explaining.table import print_evidence
     from slideseek.plugins import load_registry
     from slideseek.search import Searcher
     from slideseek.session.request import Request, query_kind
 
+    for path in filter(None, (output, heatmap)):
+        require_png(path)
     kind = query_kind(region, as_patch, as_case)
     request = Request(query, kind, region or "", site=site, mpp=stated_mpp(mpp, mag))
     with open_archive(folder) as archive:

@@ -53,4 +53,4 @@ def print_entries(entries: Sequence[LogEntry]) -> None:
         more = " ..." if len(entry.answer["hits"]) > 3 else ""
         asked = entry.asked.replace("T", " ").removesuffix("+00:00")
         rows.append([str(entry.number), asked, entry.who, str(request), entry.engine, ", ".join(how), hits + more])
-    print_table(("no.", "asked (UTC)", "by", "query", "engine", "how", "hits"), rows, right=(0,))
+    print_table(("no.", "asked (UTC)", "by", "query", "engine", "how", "hits"), rows, right=(0,), whole=(0, 1))

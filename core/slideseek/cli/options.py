@@ -23,6 +23,7 @@ archive_option = click.option(
     envvar="SLIDESEEK_ARCHIVE",
     help="The archive's folder (default: this folder or the nearest above it that is one).",
 )
+archive_argument = click.argument("argument", metavar="[ARCHIVE]", required=False, type=click.Path(path_type=Path))
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
 
 mpp_option = click.option(
@@ -44,6 +45,16 @@ def stated_mpp(mpp: float | None, mag: float | None) -> float | None:
         raise UsageError("--mpp and --mag say the same thing", "pass one of them")
     say(f"note    {describe_magnification(mag)}")
     return nominal_mpp(mag)
+
+
+def chosen_archive(argument: Path | None, option: Path | None) -> Path | None:
+    """Return the archive of a command that takes it as an argument and, as all commands do, with -a."""
+    source = click.get_current_context().get_parameter_source("folder")
+    if argument is not None and option is not None and source is click.core.ParameterSource.COMMANDLINE:
+        from slideseek.errors import UsageError
+
+        raise UsageError(f"two archives are named, {argument} and {option}", "name one of them")
+    return argument if argument is not None else option
 
 
 def open_archive(folder: Path | None) -> Archive:

@@ -26,16 +26,22 @@ def print_csv(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     click.echo(text.getvalue(), nl=False)
 
 
-def print_table(header: Sequence[str], rows: Iterable[Sequence[str]], right: Sequence[int] = ()) -> None:
-    """Print a table for people; `right` lists the columns of numbers. Cells are text, never markup."""
+def print_table(
+    header: Sequence[str], rows: Iterable[Sequence[str]], right: Sequence[int] = (), whole: Sequence[int] = ()
+) -> None:
+    """Print a table for people; `right` lists the columns of numbers, `whole` those whose cells are not broken.
+
+    Cells are text, never markup.
+    """
     from rich import box
-    from rich.console import Console
+    from rich.console import Console, JustifyMethod
     from rich.table import Table
     from rich.text import Text
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for position, name in enumerate(header):
-        table.add_column(name, justify="right" if position in right else "left", overflow="fold")
+        justify: JustifyMethod = "right" if position in right else "left"
+        table.add_column(name, justify=justify, overflow="fold", no_wrap=position in whole)
     for row in rows:
         table.add_row(*(Text(cell) for cell in row))
     console = Console()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import inspect
 from pathlib import Path
 from typing import Any, cast
 
@@ -51,13 +50,13 @@ def list_plugins(kind: str | None, as_json: bool) -> None:
 @json_option
 def show_plugin(name: str, kind: str | None, as_json: bool) -> None:
     """Show a component: what it does, where it comes from, and its options with types and defaults."""
-    from slideseek.options import describe_options
+    from slideseek.options import describe, describe_options
 
     registry = load_registry()
     entry = _find(registry, name, kind)
     loaded = registry.load(entry.kind, entry.name)
     options = describe_options(loaded)
-    text = inspect.getdoc(loaded) or ""
+    text = describe(loaded)
     if as_json:
         print_json(
             {**dataclasses.asdict(entry), "description": text, "options": [dataclasses.asdict(o) for o in options]}

@@ -6,14 +6,15 @@ from pathlib import Path
 
 import click
 
-from slideseek.cli.options import json_option, open_archive
+from slideseek.cli.options import archive_argument, archive_option, chosen_archive, json_option, open_archive
 from slideseek.cli.output import say
 
 DEFAULT_PORT = 8765
 
 
 @click.command()
-@click.argument("folder", metavar="[ARCHIVE]", required=False, type=click.Path(path_type=Path))
+@archive_argument
+@archive_option
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),
@@ -23,7 +24,7 @@ DEFAULT_PORT = 8765
 )
 @click.option("--open", "open_page", is_flag=True, help="Open the page in the browser.")
 @json_option
-def command(folder: Path | None, port: int, open_page: bool, as_json: bool) -> None:
+def command(argument: Path | None, folder: Path | None, port: int, open_page: bool, as_json: bool) -> None:
     """Browse ARCHIVE and search it in the browser, on this machine only.
 
     Prints an address that carries a random key: open it once. Stop with Ctrl-C.
@@ -35,7 +36,7 @@ def command(folder: Path | None, port: int, open_page: bool, as_json: bool) -> N
     from slideseek.errors import SlideseekError
 
     out = sys.stdout  # while components are loaded in the background, what is printed goes to standard error
-    with open_archive(folder) as archive:
+    with open_archive(chosen_archive(argument, folder)) as archive:
         root = archive.root
     try:
         from slideseek.serve.server import serving

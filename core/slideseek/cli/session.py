@@ -7,12 +7,13 @@ from pathlib import Path
 
 import click
 
-from slideseek.cli.options import open_archive
+from slideseek.cli.options import archive_argument, archive_option, chosen_archive, open_archive
 from slideseek.cli.output import say
 
 
 @click.command()
-@click.argument("archive", required=False, type=click.Path(path_type=Path), envvar="SLIDESEEK_ARCHIVE")
+@archive_argument
+@archive_option
 @click.option("--engine", "name", help="The engine to start with (default: the first one configured).")
 @click.option("--script", type=click.Path(path_type=Path), help="Run the commands of this file, then end.")
 @click.option(
@@ -22,13 +23,14 @@ from slideseek.cli.output import say
     show_default=True,
     help="How the terminal shows pictures.",
 )
-def command(archive: Path | None, name: str | None, script: Path | None, pictures: str) -> None:
+def command(argument: Path | None, folder: Path | None, name: str | None, script: Path | None, pictures: str) -> None:
     """Search ARCHIVE in a conversation: it is loaded once, then queries are answered in milliseconds.
 
     'help' lists the commands, TAB completes them, slide ids, fields, values and engines. Commands can also come from
     --script FILE or a pipe; then the first one that fails ends the session, with its line and a non-zero exit code.
     """
     import os
+    import shlex
     from typing import cast
 
     from platformdirs import user_state_path
@@ -39,6 +41,7 @@ def command(archive: Path | None, name: str | None, script: Path | None, picture
     from slideseek.session.terminal_pictures import Pictures, Protocol, detect
 
     interactive = script is None and sys.stdin.isatty()
+    archive = chosen_archive(argument, folder)
     with open_archive(archive) as opened:
         protocol = cast("Protocol", pictures) if pictures != "auto" else detect(os.environ) if interactive else "none"
         session = Session(opened, opened.config.engine(name).name, say)
@@ -49,12 +52,13 @@ def command(archive: Path | None, name: str | None, script: Path | None, picture
             " 'help' lists the commands"
         )
         if script is not None:
-            with script.open(encoding="utf-8") as lines:
+            with script.open(encoding="utf-8", errors="surrogateescape") as lines:
                 run_script(session, language, lines, script.name)
         elif interactive:
             from slideseek.session.prompt import converse
 
             converse(session, language, user_state_path("slideseek") / "session-history")
-            click.echo(f"session {session.id}: 'slideseek report --session {session.id}' shows it as a page")
+            where = f" -a {shlex.quote(str(archive))}" if archive is not None else ""
+            click.echo(f"session {session.id}: 'slideseek report --session {session.id}{where}' shows it as a page")
         else:
             run_script(session, language, sys.stdin, "standard input")

@@ -122,8 +122,14 @@ def _slides(archive: Archive) -> Iterator[Finding]:
         fix = "connect the disk, or add the slides again from where they are; searches still work"
         yield Finding(_AREA, "slide files", "warn", cause, fix)
     if touched:
-        cause = f"{counted(len(touched), 'file')} changed since added: {_some(touched)}"
-        yield Finding(_AREA, "slide files", "warn", cause, "add them again, then run 'slideseek build'")
+        cause = f"{counted(len(touched), 'file')} have another size or date than when they were added: {_some(touched)}"
+        yield Finding(
+            _AREA,
+            "slide files",
+            "warn",
+            cause,
+            "run 'slideseek add' with them again, then 'slideseek build': only those with other pixels are read",
+        )
     if not missing and not touched:
         yield Finding(_AREA, "slide files", "ok", "all where they should be, unchanged")
     failed = {record.slide_id for record in archive.catalog.stages() if record.status == "failed"}

@@ -8,6 +8,7 @@ import numpy as np
 from PIL import Image, ImageDraw
 
 from slideseek.archive.files import replacing
+from slideseek.errors import UsageError
 from slideseek.explaining.heat_map import LEGEND_HEIGHT, draw_legend, titled_heat
 from slideseek.explaining.lettering import INK, SOFT, clipped, lettering
 from slideseek.explaining.sides import Explained, Side, patch_pictures
@@ -32,6 +33,12 @@ def evidence_panel(found: Explained, shown: int = SHOWN) -> UInt8:
     """Draw the heat maps and below them the patches that count most, query beside hit: RGB uint8 (h, w, 3)."""
     patches = _pairs(found, shown) if found.evidence.kind == "pairs" else _strongest(found, shown)
     return np.asarray(_framed(found, [_heats(found, HALF), patches]))
+
+
+def require_png(path: Path) -> None:
+    """Refuse a name that promises another kind of file than a PNG; asked before the work, not after it."""
+    if path.suffix.lower() != ".png":
+        raise UsageError(f"the picture is a PNG, which {path.name!r} does not say", "end the name in .png")
 
 
 def save_png(picture: UInt8, path: Path) -> None:

@@ -19,7 +19,7 @@ from slideseek.search import Answer, Searcher
 from slideseek.serve.directory import SlideDirectory
 from slideseek.serve.freshness import Freshness
 from slideseek.session.logbook import log_query
-from slideseek.session.request import Request
+from slideseek.session.request import Request, uploaded
 
 MAX_QUERIES = 24
 """Queries kept made, with their features: explaining a hit must not read the region again."""
@@ -93,6 +93,8 @@ class Desk:
         query = self._query(searcher, request)
         with self._loading:  # an index that follows its archive may be opened anew by a search
             answer = request.answer(searcher, query)
+            if request.kind == "patch":  # never a slide's file: the image lies where uploads do, which nobody need know
+                request, answer = uploaded(request, answer)
             log_query(searcher, request, query, answer, source="serve", session=self._session)
         return answer
 

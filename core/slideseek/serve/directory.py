@@ -16,6 +16,9 @@ NAMED_FACETS = ("site", "label", "center")
 MAX_FACET_VALUES = 60
 """A free field with more values than this (an age, a date, a number) is a fact of a slide, not a way to sort them."""
 
+FEW_VALUES = 8
+"""In a small archive a free field may have this many values although half of the slides or more stand alone."""
+
 SORTS = ("id", "patient", "site", "label", "center")
 
 
@@ -55,7 +58,7 @@ class SlideDirectory:
         self._columns = {name: self._column(_named(name)) for name in NAMED_FACETS}
         for name in free:
             column = self._column(_free(name))
-            if name not in self._columns and len(column.values) <= MAX_FACET_VALUES:
+            if name not in self._columns and self._sorts(column):
                 self._columns[name] = column
         self._haystack = [_words(entry.record) for entry in self.entries]
         self._orders: dict[str, Sequence[int]] = {"id": range(len(self.entries))}
@@ -98,6 +101,11 @@ class SlideDirectory:
             shown = [(v, int(n)) for v, n in zip(column.values, tally) if n or v in picked]
             found[name] = sorted(shown, key=lambda pair: (-pair[1], pair[0]))
         return found
+
+    def _sorts(self, column: _Column) -> bool:
+        """Say whether a free field sorts slides into groups: neither all into one, nor nearly each into its own."""
+        most = min(MAX_FACET_VALUES, max(FEW_VALUES, len(self.entries) // 2))
+        return 2 <= len(column.values) <= most
 
     def _mask(self, selection: Selection) -> Mask:
         mask = np.ones(len(self.entries), dtype=bool)

@@ -19,8 +19,11 @@ from slideseek.slides.reader import open_slide
 from slideseek.types import UInt8
 
 TILE = 256
-OVERVIEW = 1024
-"""Levels no larger than this are cut from one picture of the whole slide, which thumbnails are made of too."""
+OVERVIEW = 512
+"""Levels no larger than this are cut from one picture of the whole slide, which thumbnails are made of too.
+
+Twice as wide takes four times as long to read where a slide has few levels, and a page shows dozens of thumbnails.
+"""
 
 MAX_LEVEL = 40
 QUALITY = 85

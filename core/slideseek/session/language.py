@@ -43,9 +43,12 @@ class Language:
         starting = [one for one in self.commands if one.startswith(name)]
         if len(starting) == 1:
             return self.commands[starting[0]]
+        shown = name if len(name) <= 40 else f"{name[:40]}..."
+        if starting:
+            raise UsageError(f"{shown!r} may be {' or '.join(starting)}", "write more of the word")
         near = nearest(name, [*self.commands, *ALIASES], cutoff=0.5)
         hint = f"did you mean {ALIASES.get(near, near)!r}?" if near else "'help' lists the commands"
-        raise UsageError(f"no command {name!r}", f"did you mean {' or '.join(starting)}?" if starting else hint)
+        raise UsageError(f"no command {shown!r}", hint)
 
     def obey(self, session: Session, line: str) -> None:
         """Do what a line says; an empty line and a remark say nothing. A line that was obeyed is remembered."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from slideseek.cli.output import print_table
 from slideseek.errors import SlideseekError, UsageError
-from slideseek.explaining.pictures import evidence_panel, save_png
+from slideseek.explaining.pictures import evidence_panel, require_png, save_png
 from slideseek.explaining.sides import explained
 from slideseek.explaining.table import print_evidence
 from slideseek.session.command import Command, exactly, split_words
@@ -54,6 +54,8 @@ class Looking:
         words = split_words(text)
         if len(words) not in (1, 2):
             raise UsageError("explain what?", "write: explain N [FILE.png]")
+        if len(words) == 2:
+            require_png(Path(words[1]))
         record = session.record(words[0])
         query = session.last().query
         evidence = session.explainer.explain(query, record.id)

@@ -40,7 +40,7 @@ class Reporter:
             Found(rank, Hit(str(slide_id), float(distance)), self._record(str(slide_id)))
             for rank, (slide_id, distance) in enumerate(entry.answer["hits"], start=1)
         ]
-        who = f"query {entry.number}, asked {entry.asked.replace('T', ' ')} by {entry.who}; {_how(request)}"
+        who = f"query {entry.number}, asked {entry.asked.replace('T', ' ')} by {entry.who}; {request.settings()}"
         notes = list(entry.answer["notes"])
         try:
             query = request.query(searcher)
@@ -84,7 +84,7 @@ class Reporter:
                 notes.append(f"no evidence: {error.cause}")
             if evidence and (request.relevant or request.rejected):
                 notes.append("evidence is about the query alone; distances also count the marked slides")
-        return Reported(replace(answer, notes=tuple(notes)), _shown(query), evidence, asked or _how(request))
+        return Reported(replace(answer, notes=tuple(notes)), _shown(query), evidence, asked or request.settings())
 
     def _answer(self, query: SlideRecord, entry: LogEntry, request: Request, found: list[Found]) -> Answer:
         votes: dict[str, tuple[str, int]] = {}
@@ -113,15 +113,3 @@ def _shown(query: Query) -> Query | None:
     except SlideseekError:
         return None
     return query
-
-
-def _how(request: Request) -> str:
-    """Say under which settings was asked, in a line."""
-    parts = [f"k = {request.k}", *request.where]
-    if request.include_same_patient:
-        parts.append("own patient kept")
-    if request.exclude_center:
-        parts.append("other centres only")
-    if request.relevant or request.rejected:
-        parts.append(f"more like {len(request.relevant)} marked relevant, unlike {len(request.rejected)}")
-    return ", ".join(parts)

@@ -13,6 +13,9 @@ from slideseek.search import Answer, Mode, Searcher
 from slideseek.session.feedback import more_like_these
 from slideseek.slides.area import Annotations
 
+UPLOADED = "uploaded image "
+"""How the text of a request begins whose image was sent to the viewer and is gone: a digest of its pixels follows."""
+
 QueryKind: TypeAlias = Literal["slide", "region", "patch", "case"]
 
 
@@ -54,6 +57,9 @@ class Request:
         known = self.site, self.patient, self.mpp, self.center
         if self.kind == "region":
             return searcher.ask.region(self.text, self._part(), *known)
+        if self.kind == "patch" and self.text.startswith(UPLOADED):
+            cause = f"{self.text} was sent to the viewer, which does not keep images"
+            raise SlideseekError(cause, "upload it again in 'slideseek serve', or run 'slideseek search FILE --patch'")
         if self.kind == "patch":
             return searcher.ask.patch(Path(self.text), *known)
         if self.kind == "case":
@@ -95,8 +101,28 @@ class Request:
         moved = replace(self, text=str(text.resolve())) if self.kind != "case" and text.is_file() else self
         return replace(moved, region=str(region.resolve())) if self.region and region.is_file() else moved
 
+    def settings(self) -> str:
+        """Say how was asked, in a line."""
+        parts = [f"k = {self.k}", *self.where]
+        if self.include_same_patient:
+            parts.append("own patient kept")
+        if self.exclude_center:
+            parts.append("other centres only")
+        if self.relevant or self.rejected:
+            parts.append(f"more like {len(self.relevant)} marked relevant, unlike {len(self.rejected)}")
+        return ", ".join(parts)
+
     def __str__(self) -> str:
         """Say what was asked in a few words, for a line of history."""
         what = {"slide": "", "region": f" region {self.region}", "patch": " (patch)", "case": " (case)"}[self.kind]
         more = f" + {len(self.relevant)} relevant, {len(self.rejected)} not" if self.relevant or self.rejected else ""
         return f"{self.text}{what}{more}"
+
+
+def uploaded(request: Request, answer: Answer) -> tuple[Request, Answer]:
+    """Return a request and its answer with the name of an uploaded image in the place of its temporary file."""
+    name = f"{UPLOADED}{Path(request.text).stem[:12]}"
+    record = replace(answer.query, id=name, path="")
+    option = ": --patient"  # of the command line
+    notes = tuple(note.replace(Path(request.text).name, "the image").removesuffix(option) for note in answer.notes)
+    return replace(request, text=name), replace(answer, query=record, notes=notes)

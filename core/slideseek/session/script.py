@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import click
 
-from slideseek.errors import SlideseekError
+from slideseek.errors import SlideseekError, UsageError
 from slideseek.session.language import Done, Language
 from slideseek.session.state import Session
 
@@ -15,6 +15,8 @@ def run_script(session: Session, language: Language, lines: Iterable[str], name:
     """Obey lines one by one, showing each before what it says; raise what stopped it with the number of its line."""
     for number, line in enumerate(lines, start=1):
         text = line.strip()
+        if not text.replace("\t", " ").isprintable():
+            raise UsageError(f"{name}, line {number}: this is not text", "give commands, one a line, in UTF-8")
         if text and not text.startswith("#"):
             click.echo(f"> {text}")
         try:

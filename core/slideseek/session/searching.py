@@ -46,7 +46,7 @@ def show_answer(session: Session, request: Request) -> None:
     for note in asked.answer.notes:
         session.tell(f"note    {note}")
     if asked.number:
-        click.echo(f"query {asked.number} in the log")
+        click.echo(f"query {asked.number} in the log: {request.settings()}")
 
 
 def where(session: Session, text: str) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import accumulate, pairwise
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,11 @@ from slideseek.types import Code, CodeSpec, Hit, Int64, Mask
 
 from . import hamming_numpy
 from .sets import DIRECTIONS, Direction
+from .store import SlideStore
 from .stored_index import Near, StoredIndex
+
+if TYPE_CHECKING:  # loading it takes its time
+    from .hamming_compiled import SinglesSearch
 
 RANK_BITS = 32
 RANK = (1 << RANK_BITS) - 1
@@ -39,6 +43,7 @@ class Hamming(StoredIndex):
     name: ClassVar[str] = "hamming"
     direction: Direction = "query"
     compared_: int = field(default=0, init=False, repr=False, compare=False)
+    prepared_: tuple[int, SinglesSearch | None] = field(default=(-1, None), init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if self.direction not in DIRECTIONS:
@@ -65,6 +70,21 @@ class Hamming(StoredIndex):
         slots, ends = self.store_.slots(wanted), [0, *accumulate(counts)]
         queries = [rows[first:last] for first, last in pairwise(ends)]
         return [(slots, hamming_numpy.distances(self.store_, query, wanted, self.direction)) for query in queries]
+
+    def search(self, code: Code, k: int, among: Mask | None = None) -> list[Hit]:
+        """Return at most k hits, nearest first, equal distances by slide id."""
+        if among is None and self.compared_ >= COMPILED_AFTER and len(code.rows) == 1 and k > 0:
+            store = self.store_
+            version, prepared = self.prepared_
+            if version != store.version:
+                prepared = _prepared(store) if store.single else None
+                self.prepared_ = store.version, prepared
+            if prepared is not None and store.candidates(code.space, None) is None and k <= len(prepared.ids):
+                self.check(code)
+                names = prepared.ids
+                keys = prepared.keys(words(code.rows), k)
+                return [Hit(names[key & RANK], (key >> RANK_BITS) / 4) for key in keys]
+        return super().search(code, k, among)
 
     def _nearest(self, codes: Sequence[Code], wanted: Mask | None, k: int) -> list[list[Hit]]:
         """Take hits straight from the keys of the compiled kernels: they are in order, ties and all."""
@@ -99,6 +119,12 @@ def _compiled_find() -> Callable[..., Int64]:
     from .hamming_compiled import find
 
     return find
+
+
+def _prepared(store: SlideStore) -> SinglesSearch:
+    from .hamming_compiled import SinglesSearch
+
+    return SinglesSearch(store)
 
 
 def words(packed: NDArray[Any]) -> NDArray[np.uint64]:

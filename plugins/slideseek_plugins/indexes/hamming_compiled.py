@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import accumulate
 from typing import TypeAlias
-from weakref import WeakKeyDictionary
 
 import numpy as np
 from numba import config
@@ -18,7 +17,7 @@ from .hamming_kernels import FARTHEST, nearest_batch, nearest_one, nearest_sets
 from .hamming_lanes import LANES
 from .segments import Segment
 from .sets import DIRECTIONS, Direction
-from .store import Ranking, SlideStore, runs
+from .store import SlideStore, runs
 
 TILE_BYTES, TILE_ROWS = 1 << 16, 512
 """Stored rows compared with a whole batch before the next ones are read: small enough to stay in the fast caches."""
@@ -30,9 +29,32 @@ SHARED_BYTES = 1 << 25
 Words: TypeAlias = NDArray[np.uint64]
 Part: TypeAlias = tuple[int, Segment, Int64]
 """A segment, the number of its first slot, and the runs of its slides to visit."""
-Layout: TypeAlias = tuple[Words, Int32, Int64, int]
-"""Rows of a segment, ranks of their slides, the run of them all, and rows of a tile."""
-_LAYOUTS: WeakKeyDictionary[Ranking, list[Layout]] = WeakKeyDictionary()
+
+
+class SinglesSearch:
+    """One query against all slides of a store that holds single codes: all that does not depend on it is at hand.
+
+    A small archive is compared in ten microseconds, and finding out what to compare would take as long.
+    """
+
+    def __init__(self, store: SlideStore) -> None:
+        ranks = store.ranking.ranks
+        self.ids = store.ranking.ids
+        self._parts = [
+            (segment.fields["words"], ranks[base : base + len(segment)], whole, _tile(segment.fields["words"]))
+            for base, segment, whole in runs(store, None)
+        ]
+
+    def keys(self, query: Words, k: int) -> list[int]:
+        """Return the keys of the k nearest slides, nearest first. query: uint64 (1, words). k: at most all slides."""
+        keys = np.empty(k, np.int64)
+        keys.fill(FARTHEST)
+        row = query[0]
+        for words, ranks, whole, tile in self._parts:
+            nearest_one(words, ranks, whole, tile, row, keys)
+        found: list[int] = keys.tolist()
+        found.sort()
+        return found
 
 
 def find(
@@ -47,10 +69,6 @@ def find(
     keys = np.empty((len(counts), k), np.int64)
     keys.fill(FARTHEST)
     singles = len(rows) == len(counts) and store.single
-    if singles and wanted is None and len(counts) == 1:  # a small archive is compared in ten microseconds: be brief
-        for words, own, whole, tile in _layout(store):
-            nearest_one(words, own, whole, tile, rows[0], keys[0])
-        return keys
     parts, ranks = list(runs(store, wanted)), store.ranking.ranks
     ends = [0, *accumulate(counts)]
 
@@ -71,17 +89,6 @@ def find(
         with ThreadPoolExecutor(threads) as pool:
             list(pool.map(answer, cuts[:-1], cuts[1:]))
     return keys
-
-
-def _layout(store: SlideStore) -> list[Layout]:
-    """Return what the kernels are given for all single codes of a store, segment by segment; kept until it changes."""
-    ranking = store.ranking
-    if (known := _LAYOUTS.get(ranking)) is None:
-        known = _LAYOUTS[ranking] = []
-        for base, segment, whole in runs(store, None):
-            words, own = segment.fields["words"], ranking.ranks[base : base + len(segment)]
-            known.append((words, own, whole, _tile(words)))
-    return known
 
 
 def _tile(words: Words) -> int:

@@ -4,7 +4,8 @@ import sqlite3
 
 import pytest
 
-from slideseek.archive.catalog import Catalog, Payload, StageRecord
+from slideseek.archive.catalog import Catalog, IndexRow, Payload, StageRecord
+from slideseek.archive.seals import Seal
 from slideseek.archive.slide_table import SlideRow
 from slideseek.errors import SlideseekError
 from slideseek.types import SlideRecord
@@ -96,3 +97,61 @@ def test_a_file_that_is_no_catalogue_is_refused(tmp_path):
 def test_durability_settings(catalog):
     assert catalog._db.execute("PRAGMA journal_mode").fetchone()[0] == "wal"
     assert catalog._db.execute("PRAGMA synchronous").fetchone()[0] == 2
+
+
+def index_of(codes, generation, engine="e"):
+    return IndexRow(engine, "i", codes, generation, "index/e/1", {"f": Seal("0", 1, 2)}, 1, 1)
+
+
+def test_changes_are_listed_once_an_index_is_saved(catalog):
+    def step(act, *given):
+        with catalog.transaction():
+            act(*given)
+        return catalog.changes.since("s", 0)
+
+    assert step(catalog.put_stage, record()) == [], "no index has to catch up with it"
+    assert step(catalog.put_index, index_of("s", 1)) == [] and catalog.index("e").files == {"f": Seal("0", 1, 2)}
+    assert step(catalog.put_stage, record(settings="other")) == []
+    assert step(catalog.put_stage, record(key="k2")) == ["a"]
+    assert step(catalog.slides.rename, "a", "b") == ["a", "b"], "the old name is gone, the new one has a code"
+    assert catalog.changes.since("s", 2) == ["a", "b"] and catalog.changes.since("s", 3) == []
+    assert step(catalog.put_index, index_of("s", 1, "slow")) == ["a", "b"], "one index is still behind"
+    assert step(catalog.put_index, index_of("s", 3)) == ["a", "b"]
+    assert step(catalog.put_index, index_of("s", 3, "slow")) == []
+    assert step(catalog.slides.remove, "b") == ["b"]
+    assert step(catalog.put_index, index_of("other", 0)) == ["b"]
+    assert step(catalog.put_index, index_of("other", 0, "slow")) == [], "nothing is made of these codes any more"
+
+
+def test_a_dropped_result_takes_its_record_along(catalog):
+    with catalog.transaction():
+        for kind, stage in (("features", "featurize"), ("code", "encode"), ("patches", "select")):
+            catalog.put_payload(Payload(stage, kind, {}, "1", data=b""))
+            catalog.put_stage(record(key=stage, stage=stage))
+    assert catalog.work.count("featurize", "s") == 1 and catalog.work.undone("encode", "s") == []
+    with catalog.transaction():
+        for key in ("featurize", "encode", "select"):
+            catalog.drop_payload(key)
+    assert catalog.work.undone("featurize", "s") == ["a"] and catalog.stage("a", "encode", "s") is None
+    assert catalog.stage("a", "select", "s") is not None, "imported places are recorded without being kept"
+
+
+def test_a_result_kept_again_keeps_its_record(catalog):
+    features = Payload("k", "features", {}, "1", file="features/a.h5")
+    with catalog.transaction():
+        catalog.put_payload(features)
+        catalog.put_stage(record("failed", stage="featurize"))
+        catalog.put_stage(record(stage="featurize"))
+        catalog.put_payload(features)
+    assert catalog.stage("a", "featurize", "s").attempts == 2
+
+
+def test_a_snapshot_does_not_move(catalog, tmp_path):
+    other = Catalog(catalog.path)
+    with other.snapshot(), other.snapshot():
+        assert len(other.slides) == 1
+        with catalog.transaction():
+            catalog.slides.remove("a")
+        assert other.slides.ids() == ["a"]
+    assert other.slides.ids() == []
+    other.close()

@@ -1,10 +1,13 @@
 """Bad input, the same list for every encoder: an error that names the thing, and nothing written or half learnt."""
 
 import functools
+import io
 import json
+import struct
 
 import numpy as np
 import pytest
+import torch
 
 from slideseek.errors import DamagedError, EmptyBagError, SlideseekError
 from slideseek.interfaces import Checkpointed, Trainable
@@ -211,6 +214,45 @@ def test_a_model_file_that_does_not_fit(name, change, kind, message, tmp_path):
         assert caught.value.fix
     assert encoder.encode(archive()[0][0]).rows.tobytes() == before, "a failed load must leave the encoder as it was"
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == files
+
+
+class Alarm:
+    """Raise the alarm when it is unpickled."""
+
+    def __reduce__(self):
+        return pytest.fail, ("a model file was unpickled",)
+
+
+def pickled(data):
+    file = io.BytesIO()
+    torch.save({"weights": Alarm()}, file)
+    return file.getvalue()
+
+
+def huge_header(data):
+    (length,) = struct.unpack("<Q", data[:8])
+    header = json.loads(data[8 : 8 + length])
+    first = next(key for key in header if key != "__metadata__")
+    header[first] |= {"shape": [2**40, 2**20], "data_offsets": [0, 2**62]}
+    text = json.dumps(header).encode()
+    return struct.pack("<Q", len(text)) + text + data[8 + length :]
+
+
+def huge_length(data):
+    return struct.pack("<Q", 2**63) + data[8:]
+
+
+@pytest.mark.parametrize("name", LEARNING)
+@pytest.mark.parametrize("change", [pickled, huge_header, huge_length, lambda data: data[:-1], lambda data: b""])
+def test_a_model_file_of_something_else(name, change, tmp_path):
+    encoder = fitted(name)
+    encoder.save(tmp_path)
+    path = tmp_path / "model.safetensors"
+    path.write_bytes(change(path.read_bytes()))
+    before = encoder.encode(archive()[0][0]).rows.tobytes()
+    with pytest.raises(DamagedError, match=r"model.safetensors cannot be read"):
+        encoder.load(tmp_path)
+    assert encoder.encode(archive()[0][0]).rows.tobytes() == before
 
 
 @pytest.mark.parametrize("name", LEARNING)

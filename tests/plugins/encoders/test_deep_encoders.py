@@ -339,6 +339,8 @@ def test_a_preset_gives_defaults_and_an_explicit_option_wins():
         {"threads": 0},
         {"amp": True},
         {"seed": -1},
+        {"lambda_kl": float("nan")},
+        {"clip": float("inf")},
     ],
 )
 def test_options_out_of_range_are_named(options):

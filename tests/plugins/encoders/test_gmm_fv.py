@@ -165,6 +165,9 @@ def edit(folder, change):
         (lambda head: head["facts"].update(width=7), "implies"),
         (lambda head: head["facts"].update(width=10**12), "make no sense"),
         (lambda head: head["facts"].update(width=-1), "make no sense"),
+        (lambda head: head["facts"].update(width="4"), "make no sense"),
+        (lambda head: head["facts"].update(spaces="x"), "make no sense"),
+        (lambda head: head["facts"].update(spaces=["x"]), "make no sense"),
         (lambda head: head["facts"].pop("width"), "make no sense"),
         (lambda head: head.update(facts=[]), "make no sense"),
         (lambda head: head["facts"].update(spaces=["", "x"]), "other tensors"),
@@ -175,6 +178,14 @@ def test_load_refuses_what_does_not_fit(tmp_path, change, message):
     fitted(GmmFisher(3), archive()).save(tmp_path)
     edit(tmp_path, change)
     with pytest.raises(SlideseekError, match=message):
+        GmmFisher(3).load(tmp_path)
+
+
+def test_load_refuses_variances_that_are_not_above_zero(tmp_path):
+    encoder = fitted(GmmFisher(3), archive())
+    encoder.mixtures_[""].variances[1, 0] = 0
+    encoder.save(tmp_path)
+    with pytest.raises(DamagedError, match=r"'variances.0' .* not above 0"):
         GmmFisher(3).load(tmp_path)
 
 

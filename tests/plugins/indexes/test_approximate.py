@@ -209,3 +209,39 @@ def test_specs_and_codes_of_another_kind_are_refused() -> None:
 def test_options_out_of_range_are_named(make: Any, options: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=f"{next(iter(options))}: .*, not "):
         make(**options)
+
+
+@each_kind
+def test_a_few_added_slides_are_searched_exactly_without_building_anew(
+    make: Any, kind: str, exact: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    codes, built = clustered(kind), []
+    index = make()
+    real = type(index)._build
+    monkeypatch.setattr(type(index), "_build", lambda *given: built.append(1) or real(*given))
+    index.add(codes[:1_000])
+    index.search(codes[0], 1)
+    assert len(built) == 1
+    index.add(codes[1_000:1_080])
+    index.remove([codes[1_001].slide_id])
+    for code in codes[1_002:1_080]:
+        assert code.slide_id in [hit.slide_id for hit in index.search(code, 3) if hit.distance < 1e-6]
+    mask = np.ones(len(index.ids), np.bool_)
+    mask[list(index.ids).index(codes[1_050].slide_id)] = False
+    assert codes[1_050].slide_id not in [hit.slide_id for hit in index.search(codes[1_050], 5, mask)]
+    assert codes[1_001].slide_id not in [hit.slide_id for hit in index.search(codes[1_001], 5)]
+    assert len(built) == 1, "the structure is the old one"
+    index.save(tmp_path)
+    assert len(built) == 2, "what is saved is whole"
+    index.add(codes[1_080:1_300])
+    index.search(codes[0], 1)
+    assert len(built) == 3, "a tenth is too much to search exactly every time"
+
+
+def test_a_forest_that_misses_neighbours_says_so_whenever_it_is_opened(tmp_path: Path) -> None:
+    index = annoy(n_trees=1, search_k=0)
+    index.add(clustered("bits"))
+    with pytest.warns(LowRecallWarning):
+        index.save(tmp_path)
+    with pytest.warns(LowRecallWarning, match=r"annoy finds 0\.\d\d of the 10 nearest: raise search_k \(now 0\)"):
+        annoy(n_trees=1, search_k=0).load(tmp_path)

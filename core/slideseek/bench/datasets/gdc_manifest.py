@@ -28,7 +28,7 @@ def read_gdc_manifest(path: Path) -> list[GdcFile]:
     """Read a manifest, tab-separated `id filename md5 size state`; a wrong line is an error with its number."""
     try:
         with path.open(newline="", encoding="utf-8-sig") as stream:
-            reader = csv.DictReader(stream, delimiter="\t")
+            reader = csv.DictReader(stream, delimiter="\t", restval="")
             missing = [name for name in COLUMNS[:4] if name not in (reader.fieldnames or ())]
             if missing:
                 raise SlideseekError(
@@ -63,7 +63,7 @@ def check_files(files: list[GdcFile], folder: Path) -> Iterator[Problem]:
 
 
 def _file(row: dict[str, str], path: Path, line: int) -> GdcFile:
-    size = (row["size"] or "").strip()
+    size = row["size"].strip()
     if not size.isdecimal() or not row["filename"]:
         raise SlideseekError(f"{path}, line {line}: no file name or no size ({size!r})", "download the manifest again")
     return GdcFile(row["id"].strip(), row["filename"].strip(), row["md5"].strip(), int(size))

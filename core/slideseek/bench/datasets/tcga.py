@@ -83,6 +83,8 @@ class Tcga:
                 left[f"are not in {self.table.name if self.table else ''}"] += 1
             elif not (site := self._site(row)):
                 left["are of projects the paper's tables leave out (set sites = 'primary_site' to take them)"] += 1
+            elif not row[self.label].strip():
+                left[f"have no {self.label} in the table"] += 1
             else:
                 records.append(self._record(record, name, row, site))
         identities = dict(source.identities)
@@ -100,7 +102,7 @@ class Tcga:
 
     def _record(self, record: SlideRecord, name: TcgaName, row: Mapping[str, str], site: str) -> SlideRecord:
         fields = {**record.fields, **({SPLIT: row[SPLIT]} if row.get(SPLIT) else {})}
-        label = row[self.label].removeprefix("TCGA-")
+        label = row[self.label].strip().removeprefix("TCGA-")
         return replace(record, patient=name.patient, center=name.center, site=site, label=label, fields=fields)
 
     def _site(self, row: Mapping[str, str]) -> str:
@@ -113,7 +115,7 @@ class Tcga:
         try:
             data = path.read_bytes()
             text = (gzip.decompress(data) if path.suffix == ".gz" else data).decode("utf-8-sig")
-            reader = csv.DictReader(io.StringIO(text))
+            reader = csv.DictReader(io.StringIO(text), restval="")
             rows = list(reader)
         except (OSError, EOFError, zlib.error, UnicodeDecodeError, csv.Error) as error:
             raise SlideseekError(f"the table {path} cannot be read ({error})", "check the path") from error

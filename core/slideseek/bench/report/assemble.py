@@ -74,7 +74,7 @@ def _retrieval(section: Section, settings: ReportSettings, tell: Tell) -> Part:
     if size is not None:
         figures.append(size)
     if not section.cells[0].control:
-        compared = compare_variants(tables, shown, tell)
+        compared = compare_variants(tables, shown if len(shown) > 1 else section.variants, tell)
         made += [compared] if compared else []
     tell(f"{section.name}: every convention")
     made.append(conventions_table(section, settings))

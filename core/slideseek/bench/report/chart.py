@@ -10,6 +10,7 @@ from html import escape
 WIDTH, HEIGHT = 620, 380
 LEFT, RIGHT, TOP, BOTTOM = 64, 18, 16, 50
 SERIES = 8
+LONGEST_NAME = 38
 _MARKERS = ("circle", "square", "diamond", "triangle")
 
 
@@ -27,12 +28,16 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """An axis. ticks: shown there, instead of round numbers; for an option that took a few values."""
+    """An axis. ticks: shown there, instead of round numbers; for an option that took a few values.
+
+    from_zero: it begins at 0. whole: its values are counts, such as epochs.
+    """
 
     label: str
     log: bool = False
     ticks: Sequence[float] = ()
     from_zero: bool = False
+    whole: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +76,9 @@ class _Scale:
             if len(ticks) >= 2:
                 return ticks
             fine = [m * 10.0**p for p in range(math.floor(self.low), math.ceil(self.high) + 1) for m in (1, 2, 3, 5, 7)]
-            return [tick for tick in fine if self.low <= math.log10(tick) <= self.high]
-        step = _round_step((self.high - self.low) / 6)
-        first = math.ceil(self.low / step)
-        return [step * i for i in range(first, math.floor(self.high / step) + 1)]
+            inside = [tick for tick in fine if self.low <= math.log10(tick) <= self.high]
+            return inside if len(inside) >= 2 else _round_numbers(10**self.low, 10**self.high)
+        return _round_numbers(self.low, self.high, least=1.0 if self.axis.whole else 0.0)
 
 
 def line_chart(
@@ -113,16 +117,30 @@ def trace_chart(series: Sequence[Series], x: Axis, y: Axis, title: str) -> str:
     xs = _Scale([v for s in series for v in s.x], x, LEFT, WIDTH - RIGHT)
     ys = _Scale([v for s in series for v in s.y], y, height - BOTTOM, top)
     parts = [_frame(xs, ys, x, y, top, height)]
+    parts += [_trace(one, number, xs, ys) for number, one in enumerate(series)]
+    parts.append(_legend([s.name for s in series], join=True, markers=False))
+    return _svg(WIDTH, height, title, parts)
+
+
+def panel_chart(series: Sequence[Series], x: Axis, y: Axis, title: str) -> str:
+    """Return the same as `trace_chart` with a panel each on one scale, for traces that would hide each other."""
+    tall, gap = (150, 18) if len(series) > 1 else (HEIGHT - BOTTOM - TOP, 0)
+    top = TOP + 20 * _legend_lines([s.name for s in series])
+    height = top + len(series) * (tall + gap) - gap + BOTTOM
+    xs = _Scale([v for s in series for v in s.x], x, LEFT, WIDTH - RIGHT)
+    parts = []
     for number, one in enumerate(series):
-        points = " ".join(f"{a:.1f},{b:.1f}" for a, b in _thin([(xs(a), ys(b)) for a, b in zip(one.x, one.y)]))
-        parts.append(f'<polyline class="trace s{number % SERIES}" points="{points}"/>')
+        upper = top + number * (tall + gap)
+        ys = _Scale([v for s in series for v in s.y], y, upper + tall, upper)
+        parts += [_y_ticks(ys), _trace(one, number, xs, ys)]
+    parts.append(_x_ticks(xs, height) + _axis_names(x, y, top, height))
     parts.append(_legend([s.name for s in series], join=True, markers=False))
     return _svg(WIDTH, height, title, parts)
 
 
 def interval_chart(rows: Sequence[tuple[str, float, float | None, float | None, bool]], x: Axis, title: str) -> str:
     """Return one horizontal dot with its interval a row: (name, value, low, high, highlighted)."""
-    left = 20 + min(260, 7 * max(len(name) for name, *_ in rows))
+    left = 20 + int(7.6 * max(len(_shortened(name)) for name, *_ in rows))
     height = TOP + 30 * len(rows) + BOTTOM
     values = [v for _, *numbers, _ in rows for v in numbers if v is not None]
     xs = _Scale(values, x, left, WIDTH - RIGHT - 34)
@@ -134,7 +152,7 @@ def interval_chart(rows: Sequence[tuple[str, float, float | None, float | None, 
     for i, (name, value, low, high, best) in enumerate(rows):
         y = TOP + 30 * i + 15
         css = "best" if best else "other"
-        parts.append(f'<text class="row-name {css}" x="{left - 12}" y="{y + 4}">{escape(name)}</text>')
+        parts.append(f'<text class="row-name {css}" x="{left - 12}" y="{y + 4}">{escape(_shortened(name))}</text>')
         if low is not None and high is not None:
             parts.append(f'<line class="whisker {css}" x1="{xs(low):.1f}" x2="{xs(high):.1f}" y1="{y}" y2="{y}"/>')
         parts.append(f'<circle class="dot {css}" cx="{xs(value):.1f}" cy="{y}" r="5"/>')
@@ -145,12 +163,31 @@ def interval_chart(rows: Sequence[tuple[str, float, float | None, float | None, 
     return _svg(WIDTH, height, title, parts)
 
 
+def _shortened(name: str) -> str:
+    """Return a name that leaves room for the chart beside it."""
+    return name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 1]}…"
+
+
+def _trace(one: Series, number: int, xs: _Scale, ys: _Scale) -> str:
+    points = " ".join(f"{a:.1f},{b:.1f}" for a, b in _thin([(xs(a), ys(b)) for a, b in zip(one.x, one.y)]))
+    return f'<polyline class="trace s{number % SERIES}" points="{points}"/>'
+
+
 def _frame(xs: _Scale, ys: _Scale, x: Axis, y: Axis, top: int, height: int) -> str:
+    return _y_ticks(ys) + _x_ticks(xs, height) + _axis_names(x, y, top, height)
+
+
+def _y_ticks(ys: _Scale) -> str:
     parts = []
     for tick in ys.ticks:
         at = ys(tick)
         parts.append(f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{at:.1f}" y2="{at:.1f}"/>')
         parts.append(f'<text class="tick y" x="{LEFT - 8}" y="{at + 4:.1f}">{_label(tick)}</text>')
+    return "".join(parts)
+
+
+def _x_ticks(xs: _Scale, height: int) -> str:
+    parts = []
     for tick in xs.ticks:
         at = xs(tick)
         parts.append(
@@ -160,10 +197,15 @@ def _frame(xs: _Scale, ys: _Scale, x: Axis, y: Axis, top: int, height: int) -> s
         inside = min(at, WIDTH - 3.6 * len(label))  # half of the text's width: it must not be cut at the edge
         parts.append(f'<text class="tick x" x="{inside:.1f}" y="{height - BOTTOM + 19}">{label}</text>')
     parts.append(f'<line class="base" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{height - BOTTOM}" y2="{height - BOTTOM}"/>')
-    parts.append(f'<text class="axis x" x="{(LEFT + WIDTH - RIGHT) / 2:.0f}" y="{height - 8}">{escape(x.label)}</text>')
-    middle = (top + height - BOTTOM) / 2
-    parts.append(f'<text class="axis y" transform="translate(15 {middle:.0f}) rotate(-90)">{escape(y.label)}</text>')
     return "".join(parts)
+
+
+def _axis_names(x: Axis, y: Axis, top: int, height: int) -> str:
+    centre, middle = (LEFT + WIDTH - RIGHT) / 2, (top + height - BOTTOM) / 2
+    return (
+        f'<text class="axis x" x="{centre:.0f}" y="{height - 8}">{escape(x.label)}</text>'
+        f'<text class="axis y" transform="translate(15 {middle:.0f}) rotate(-90)">{escape(y.label)}</text>'
+    )
 
 
 def _draw_series(one: Series, number: int, xs: _Scale, ys: _Scale, join: bool, beside: float) -> str:
@@ -271,6 +313,12 @@ def _thin(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
         ends = {column.index(p) for p in (min(column, key=lambda p: p[1]), max(column, key=lambda p: p[1]))}
         kept += [column[i] for i in sorted(ends | {0, len(column) - 1})]
     return kept
+
+
+def _round_numbers(low: float, high: float, least: float = 0.0) -> list[float]:
+    """Return about six round numbers between two, at least `least` apart."""
+    step = max(_round_step((high - low) / 6), least)
+    return [step * i for i in range(math.ceil(low / step), math.floor(high / step) + 1)]
 
 
 def _round_step(step: float) -> float:

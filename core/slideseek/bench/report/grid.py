@@ -57,7 +57,8 @@ class Number:
         if self.digits < 0:
             decimals = max(0, 2 - math.floor(math.log10(abs(value)))) if value else 0
             return f"{value:,.{decimals}f}"
-        return f"{value:{'+' if self.signed else ''},.{self.digits}f}"
+        shown = round(value, self.digits) or 0.0  # no minus before a zero
+        return f"{shown:{'+' if self.signed and shown else ''},.{self.digits}f}"
 
 
 Entry: TypeAlias = Number | str

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from slideseek.bench.report.chart import Axis, Series, trace_chart
+from slideseek.bench.report.chart import Axis, Series, panel_chart, trace_chart
 from slideseek.bench.report.figures import Figure
 from slideseek.bench.report.variants import heading
 from slideseek.bench.results import Cell
@@ -35,7 +35,7 @@ def _values(cells: Sequence[Cell]) -> Figure | None:
     if not series:
         return None
     widest = max(len(one.x) for one in series)
-    svg = trace_chart(series, Axis("dimension, by falling variance"), Axis("value"), "Values of a slide's code")
+    svg = panel_chart(series, Axis("dimension, by falling variance"), Axis("value"), "Values of a slide's code")
     caption = f"The code of one test slide in its {widest:,} dimensions of highest variance over slides."
     return Figure("values", "Feature values", caption, svg)
 
@@ -49,6 +49,8 @@ def _curves(cells: Sequence[Cell]) -> Figure | None:
             series.append(Series(cell.name, [e for e, _ in points], [v for _, v in points]))
     if not series:
         return None
-    svg = trace_chart(series, Axis("epoch"), Axis("L1 norm of the gradient", log=True), "Gradient L1 by epoch")
+    svg = trace_chart(
+        series, Axis("epoch", whole=True), Axis("L1 norm of the gradient", log=True), "Gradient L1 by epoch"
+    )
     caption = "L1 norm of the gradient of the loss with respect to all parameters, by epoch of training (log scale)."
     return Figure("gradient", "Gradient sparsity", caption, svg)

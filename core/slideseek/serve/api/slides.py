@@ -24,7 +24,7 @@ from slideseek.serve.schemas import (
     SlideDetail,
     SlideKey,
 )
-from slideseek.serve.tiles import MAX_LEVEL, TILE, Picture
+from slideseek.serve.tiles import MAX_LEVEL, OVERVIEW, TILE, Picture
 
 router = APIRouter(tags=["slides"])
 
@@ -133,7 +133,7 @@ async def slide(services: ServicesOf, key: Key) -> SlideDetail:
 async def thumbnail(
     services: ServicesOf,
     key: Key,
-    side: Annotated[int, Query(ge=32, le=1024)] = 384,
+    side: Annotated[int, Query(ge=32, le=OVERVIEW)] = 384,
     v: Version = "",
     if_none_match: IfNoneMatch = "",
 ) -> Response:

@@ -24,6 +24,7 @@ from slideseek_plugins.encoders.model_file import write_atomically
 
 FORMAT = 1
 _FILE = "checkpoint.safetensors"
+_LOG = "training.csv"
 
 Row = dict[str, float]
 """One epoch of the training log."""
@@ -107,10 +108,16 @@ def read_checkpoint(folder: Path, fingerprint: str, shapes: Mapping[str, torch.S
         raise DamagedError(f"{path} cannot be used ({error})", "delete it to train from the start") from error
 
 
+def drop_checkpoint(folder: Path) -> None:
+    """Delete the checkpoint in `folder`, if there is one, and the training log beside it."""
+    (folder / _FILE).unlink(missing_ok=True)
+    (folder / _LOG).unlink(missing_ok=True)
+
+
 def write_log(folder: Path, log: Sequence[Row]) -> None:
     """Write the training log as `training.csv`, one row an epoch."""
     text = io.StringIO()
     writer = csv.DictWriter(text, fieldnames=list(log[0]) if log else ["epoch"], lineterminator="\n")
     writer.writeheader()
     writer.writerows(log)
-    write_atomically(folder / "training.csv", text.getvalue().encode())
+    write_atomically(folder / _LOG, text.getvalue().encode())

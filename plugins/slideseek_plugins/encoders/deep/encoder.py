@@ -53,20 +53,20 @@ class DeepFisher(ABC):
     """Code a slide by the gradient of a conditioned variational autoencoder's reconstruction loss.
 
     Hemati, Kalra, Babaie, Tizhoosh, "Learning binary and sparse permutation-invariant representations for fast and
-    memory efficient whole slide image search". An option left out takes the value the preset gives it; after
-    construction every option has its value.
+    memory efficient whole slide image search". After construction every option has its value.
 
-    preset: `paper` as the paper has it, `best` what did best on real features. sites, labels: how many of each the
-    network has room for; sites = 0 is unconditioned (codes of all sites are comparable), labels = 0 has no
-    classifier. hidden, latent, activation: the network. standardise: zero mean and unit variance a feature. clip:
-    cut features at this absolute value afterwards, 0 for not. lambda_rec, lambda_kl, lambda_cls: weights of Eq. 7
-    (lambda 1 to 3). kl_warmup: epochs over which the KL term grows to its weight. epochs, batch_size, learning_rate,
-    weight_decay, schedule: Adam. validation: share of the patients held out. patience: stop after so many epochs
-    without a better loss on them and take the best weights, 0 to never stop. layers: whose gradients the code may
-    hold (such as `decoder` or `encoder.0`), all when empty. selection: keep the entries that vary most over training
-    slides, or that separate the classes best. statistics: choose, centre and scale over the training slides of the
-    same `site` (codes are then comparable within a site only; a site with one slide takes those of all), or over
-    `all`. centre: subtract the training mean. scale: divide by the training standard deviation.
+    preset: `paper` as the paper has it, `best` what did best on real features; an option that is not set takes its
+    value from it. sites, labels: how many of each the network has room for; sites = 0 is unconditioned (codes of all
+    sites are comparable), labels = 0 has no classifier. hidden, latent, activation: the network. standardise: zero
+    mean and unit variance a feature. clip: cut features at this absolute value afterwards, 0 for not. lambda_rec,
+    lambda_kl, lambda_cls: weights of Eq. 7 (lambda 1 to 3). kl_warmup: epochs over which the KL term grows to its
+    weight. epochs, batch_size, learning_rate, weight_decay, schedule: Adam. validation: share of the patients held
+    out. patience: stop after so many epochs without a better loss on them and take the best weights, 0 to never stop.
+    layers: whose gradients the code may hold (such as `decoder` or `encoder.0`), all when empty. selection: keep the
+    entries that vary most over training slides, or that separate the classes best. statistics: choose, centre and
+    scale over the training slides of the same `site` (codes are then comparable within a site only; a site with one
+    slide takes those of all), or over `all`. centre: subtract the training mean. scale: divide by the training
+    standard deviation.
     pool: patches the shuffle pool holds in memory. threads: CPU threads of training; weights depend on it in the
     last bits. precision: of coding. amp: train in bfloat16 on CUDA. device: where to run.
     """
@@ -139,7 +139,7 @@ class DeepFisher(ABC):
         if self.settings_.keep > entries:
             raise SlideseekError(
                 f"{self.name} cannot keep {self.settings_.keep} of the {entries} gradients there are",
-                "keep fewer, or make the network larger",
+                f"set {'bits' if self.kind == 'bits' else 'keep'} = {entries} or less, or make the network larger",
             )
         return CodeSpec(self.kind, self.settings_.keep or entries)
 

@@ -14,13 +14,23 @@ from torch import Tensor
 from slideseek.errors import SlideseekError
 from slideseek.interfaces import Progress
 from slideseek.types import Bag
-from slideseek_plugins.encoders.deep.checkpoint import Progressed, Row, read_checkpoint, write_checkpoint
+from slideseek_plugins.encoders.deep.checkpoint import (
+    Progressed,
+    Row,
+    drop_checkpoint,
+    read_checkpoint,
+    write_checkpoint,
+)
 from slideseek_plugins.encoders.deep.inputs import Inputs
 from slideseek_plugins.encoders.deep.loss import Terms, cvae_terms, penalised_gradients
 from slideseek_plugins.encoders.deep.network import CVAE
 from slideseek_plugins.encoders.deep.settings import Settings
 from slideseek_plugins.encoders.deep.stream import Batch, PatchStream
 from slideseek_plugins.encoders.deep.training_set import TrainingSet
+
+
+class DivergedError(SlideseekError):
+    """The losses or the weights grew beyond all numbers."""
 
 
 @dataclass
@@ -66,7 +76,13 @@ class Trainer:
             self._restore(state)
         settings = self.settings
         while state.epoch < settings.epochs and not (settings.patience and state.waited >= settings.patience):
-            row = self._epoch(state.epoch, state)
+            try:
+                row = self._epoch(state.epoch, state)
+            except DivergedError:
+                # From the last checkpoint it would diverge again, and with other options it could not continue.
+                if folder:
+                    drop_checkpoint(folder)
+                raise
             state.epoch += 1
             if settings.validation:
                 row["validation"] = self._validate()
@@ -118,8 +134,8 @@ class Trainer:
         means = {key: value / self._stream.patches for key, value in sums.items()}
         return {"epoch": float(number + 1), "learning_rate": self._rate(state.steps - 1)} | means
 
-    def _diverged(self, number: int) -> SlideseekError:
-        return SlideseekError(
+    def _diverged(self, number: int) -> DivergedError:
+        return DivergedError(
             f"training diverged in epoch {number + 1}: the loss or the weights are no longer numbers",
             "lower learning_rate or set clip"
             if self.settings.standardise

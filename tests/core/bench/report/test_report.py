@@ -282,6 +282,9 @@ def test_an_unknown_suffix_is_refused(small_results, tmp_path, slideseek):
         (Number(0.0, digits=-1), "0"),
         (Number(-1.25, signed=True, digits=2), "-1.25"),
         (Number(1.25, signed=True, digits=2), "+1.25"),
+        (Number(-0.04, signed=True), "0.0"),
+        (Number(0.04, signed=True), "0.0"),
+        (Number(-0.0), "0.0"),
         (Number(12.3, 10.0, 15.0, 1.2), "12.3 ± 1.2 [10.0, 15.0]"),
     ],
 )
@@ -395,3 +398,12 @@ def test_what_is_being_done_is_told(small_results):
     make_report("", read_results(small_results).cells, FAST, tell=told.append)
     assert told[:2] == ["simulated, vertical: reading 1 of 2", "simulated, vertical: reading 2 of 2"]
     assert "simulated, vertical: comparison 1 of 1" in told
+
+
+def test_one_plain_engine_is_compared_with_the_varied_ones(simulation):
+    made = simulation()
+    made.retrieval("yottixel", 0.8)
+    for bits in (500, 5000):
+        made.retrieval(f"deep bits={bits}", 0.5, engine="deep", sweep={"bits": bits})
+    part = make_report("", read_results(made.folder).cells, FAST).parts[0]
+    assert len(table(part, "comparisons").rows) == 3

@@ -1,5 +1,7 @@
 """Where networks run, and when half the precision is allowed."""
 
+import threading
+
 import numpy as np
 import pytest
 import torch

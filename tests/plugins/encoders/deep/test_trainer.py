@@ -12,6 +12,7 @@ import torch
 from slideseek.errors import DamagedError, SlideseekError
 from slideseek.interfaces import Checkpointed
 from slideseek.types import Bag
+from slideseek_plugins.encoders.deep.trainer import Trainer
 from slideseek_plugins.encoders.deep_fv import DeepFisherVector
 from slideseek_plugins.encoders.deep_sbfv import DeepSparseBinaryFisherVector
 from slideseek_plugins.encoders.deep_sfv import DeepSparseFisherVector
@@ -186,6 +187,20 @@ def test_divergence_is_named_and_leaves_no_model():
     with pytest.raises(SlideseekError, match="diverged"):
         encoder.fit(wild, labels, groups)
     assert encoder.model_ is None
+
+
+def test_divergence_after_some_epochs_leaves_no_checkpoint_that_would_diverge_again(tmp_path, monkeypatch):
+    done = []
+    rate = Trainer._rate
+
+    def explode(self, step):
+        return 1e30 if done else rate(self, step)
+
+    monkeypatch.setattr(Trainer, "_rate", explode)
+    encoder = DeepFisherVector(**SMALL, epochs=5)
+    with pytest.raises(SlideseekError, match="diverged in epoch 2"):
+        encoder.fit_in(tmp_path, *archive(), lambda row: done.append((tmp_path / "checkpoint.safetensors").is_file()))
+    assert done == [True] and encoder.model_ is None and not list(tmp_path.iterdir())
 
 
 def test_weights_that_overflow_in_the_last_step_are_no_model(tmp_path, monkeypatch):

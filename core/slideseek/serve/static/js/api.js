@@ -9,6 +9,8 @@ async function ask(path, options = {}) {
   }
   if (answer.ok) return answer.json();
   const told = await answer.json().catch(() => ({}));
+  // The page itself sends well-formed values only: this one came from an address that was changed or cut.
+  if (answer.status === 422) throw failure("The address of this page is damaged", "Go back to the list of slides.", 422);
   throw failure(told.error || `The server answered ${answer.status}`, told.fix || "", answer.status);
 }
 

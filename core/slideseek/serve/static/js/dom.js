@@ -13,10 +13,11 @@ export function el(tag, attributes = {}, ...children) {
 }
 
 export function thumbnail(slide, side, alt) {
-  const picture = el("div", { class: "picture" });
+  const picture = el("div", { class: "picture loading" });
   const image = el("img", { alt, loading: "lazy", decoding: "async", draggable: "false" });
+  image.addEventListener("load", () => picture.classList.remove("loading"));
   image.addEventListener("error", () => {
-    picture.classList.add("missing");
+    picture.classList.replace("loading", "missing");
     picture.replaceChildren("No picture: the file cannot be read");
   });
   image.src = `/api/slides/${slide.key}/thumbnail?side=${side}&v=${encodeURIComponent(slide.version)}`;

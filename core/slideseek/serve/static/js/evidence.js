@@ -1,5 +1,5 @@
 // Why a hit was found: the controls under the panes, and the patches that count most.
-import { fieldAddress } from "./api.js";
+import { fieldAddress, patchAddress } from "./api.js";
 import { el, problem, round } from "./dom.js";
 import { PAIR_COLOURS, colourScale, drawBoxes, drawHeat, drawLegend } from "./heat.js";
 import { go, state } from "./state.js";
@@ -12,12 +12,12 @@ export class EvidenceBar {
     this.heat = toggle("Heat map", "h", () => go({ heat: !state().heat }, { replace: true }));
     this.boxes = toggle("Boxes", "e", () => go({ boxes: !state().boxes }, { replace: true }));
     this.sync = toggle("Move together", "s", () => go({ sync: !state().sync }, { replace: true }));
-    this.alpha = el("input", { type: "range", min: 5, max: 100, step: 5, "aria-label": "Opacity of the heat map", oninput: () => go({ alpha: Number(this.alpha.value) }, { replace: true }) });
+    this.alpha = el("input", { type: "range", min: 5, max: 100, step: 5, "aria-label": "Opacity of the heat map", title: "Opacity of the heat map ([ and ])", oninput: () => go({ alpha: Number(this.alpha.value) }, { replace: true }) });
     this.legend = el("span", { class: "legend", hidden: true });
     this.sum = el("span", { class: "sum", id: "sum", role: "status" });
     this.pairs = el("div", { class: "pairs" });
     this.element = el("div", { class: "evidence", hidden: true },
-      el("div", { class: "evidence-row" }, this.heat, el("label", {}, "Opacity", this.alpha), this.boxes, this.sync, this.legend, this.sum), this.pairs);
+      el("div", { class: "evidence-row" }, this.heat, this.alpha, this.boxes, this.sync, this.legend, this.sum), this.pairs);
     this.clear();
   }
 
@@ -46,10 +46,10 @@ export class EvidenceBar {
     this.sum.dataset.sum = String(sum);
     this.sum.dataset.value = String(evidence.value);
     if (evidence.kind === "contributions") {
-      this.sum.replaceChildren("similarity ", el("strong", {}, round(evidence.value)), ` = sum of ${evidence.query.parts.length} patches`);
+      this.sum.replaceChildren("similarity ", el("strong", {}, round(evidence.value)), ` = ${evidence.query.parts.length === 1 ? "its only patch" : `sum of ${evidence.query.parts.length} patches`}`);
       this.marks = { query: best(evidence.query), hit: best(evidence.hit) };
     } else {
-      this.sum.replaceChildren("distance ", el("strong", {}, round(evidence.value, evidence.unit)), ` = median of ${evidence.pairs.length} nearest pairs`);
+      this.sum.replaceChildren("distance ", el("strong", {}, round(evidence.value, evidence.unit)), ` = ${evidence.pairs.length === 1 ? "that of the only pair" : `median of ${evidence.pairs.length} nearest pairs`}`);
       const first = evidence.pairs.slice(0, PAIR_COLOURS.length);
       this.marks = {
         query: first.map((pair, at) => mark(evidence.query.boxes[pair.query], at)),
@@ -91,7 +91,7 @@ export class EvidenceBar {
       const [mine, other] = [this.marks.query[at], this.marks.hit[at]];
       const value = kind === "pairs" ? round(pairs[at].distance, unit) : [mine && share(mine, query), other && share(other, hit)].filter(Boolean).join(" | ");
       const number = el("span", { class: "number" }, String(at + 1));
-      number.style.color = PAIR_COLOURS[at];
+      number.style.borderColor = PAIR_COLOURS[at];
       return el("button", { class: "pair", type: "button", title: "Look at these patches", onclick: () => this.onlook(mine?.box, other?.box) },
         el("span", { class: "images" }, mine && this.crop(this.panes.query, mine), other && this.crop(this.panes.hit, other)),
         el("span", { class: "tally" }, number, value));
@@ -99,6 +99,7 @@ export class EvidenceBar {
   }
 
   crop(pane, { box }) {
+    if (pane.patch) return el("img", { alt: "", src: patchAddress(pane.patch) });
     if (!pane.detail?.slide) return null;
     return el("img", { alt: "", loading: "lazy", src: fieldAddress(pane.detail.slide, box, 136) });
   }

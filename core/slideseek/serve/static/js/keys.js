@@ -1,6 +1,6 @@
 // Keyboard shortcuts, and the page that lists them.
 import { el } from "./dom.js";
-import { go, state, toBrowse } from "./state.js";
+import { go, noHit, state, toBrowse } from "./state.js";
 
 const LIST = [
   ["/", "Find slides by their words"], ["b", "Back to all slides"], ["n  p", "Next or previous page"],
@@ -23,7 +23,7 @@ export function startKeys({ work, browse, theme }) {
   const working = {
     j: () => work.step(1), k: () => work.step(-1), r: () => work.drawRegion(),
     h: () => flip("heat"), e: () => flip("boxes"), s: () => flip("sync"), "[": () => fade(-10), "]": () => fade(10),
-    Escape: () => (work.query.stopDrawing ? work.query.stopDrawing() : go({ hit: "", by: "" })),
+    Escape: () => (work.query.stopDrawing ? work.query.stopDrawing() : go(noHit)),
   };
   const browsing = { n: () => browse.step?.(1), p: () => browse.step?.(-1) };
   // Captured: the deep zoom under the pointer has keys of its own.

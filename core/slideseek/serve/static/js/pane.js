@@ -5,8 +5,9 @@ import { el, problem } from "./dom.js";
 const OSD = () => window.OpenSeadragon;
 
 export class Pane {
-  constructor(role, { actions = [], onmove = () => {} } = {}) {
+  constructor(role, { actions = [], onmove = () => {}, onrest = () => {} } = {}) {
     this.onmove = onmove;
+    this.onrest = onrest;
     this.paint = () => {};
     this.head = el("div", { class: "pane-head" });
     this.osd = el("div", { class: "osd" });
@@ -26,6 +27,7 @@ export class Pane {
     this.over.replaceChildren(el("span", { class: "spinner", role: "status", "aria-label": "Opening the slide" }));
     const detail = await getSlide(key, signal);
     this.detail = detail;
+    this.patch = "";
     this.over.replaceChildren();
     if (!detail.image) {
       this.close();
@@ -44,7 +46,10 @@ export class Pane {
   async openPatch(key) {
     this.detail = null;
     this.over.replaceChildren();
-    await this.open({ type: "image", url: patchAddress(key) });
+    this.patch = key;
+    if (await this.open({ type: "image", url: patchAddress(key) })) return;
+    this.close();
+    throw Object.assign(new Error("This patch is not held any more"), { fix: "Upload it again: patches are kept while the server runs, the latest 32 of them." });
   }
 
   open(source) {
@@ -60,9 +65,10 @@ export class Pane {
     this.untouched = true;
     for (const name of ["canvas-drag", "canvas-scroll", "canvas-pinch", "canvas-double-click"]) this.viewer.addHandler(name, () => { this.untouched = false; });
     this.viewer.addHandler("viewport-change", () => this.onmove(this));
+    this.viewer.addHandler("animation-finish", () => this.onrest(this));
     return new Promise((done) => {
-      this.viewer.addOnceHandler("open", () => { this.redraw(); done(); });
-      this.viewer.addOnceHandler("open-failed", () => done());
+      this.viewer.addOnceHandler("open", () => { this.redraw(); done(true); });
+      this.viewer.addOnceHandler("open-failed", () => done(false));
     });
   }
 
@@ -77,12 +83,14 @@ export class Pane {
     this.viewer.viewport.resize({ x: this.glass.clientWidth, y: this.glass.clientHeight }, true);
     this.viewer.viewport.goHome(true);
     this.untouched = true;
+    this.onrest(this);
   }
 
   close() {
     this.viewer?.destroy();
     this.viewer = null;
     this.detail = null;
+    this.patch = "";
     this.over.replaceChildren();
     this.scale.hidden = true;
   }
@@ -104,7 +112,7 @@ export class Pane {
   }
 
   // A point on the layer in level-0 pixels.
-  place(x, y) {
+  pixel(x, y) {
     const [across, down] = this.detail.image.stretch;
     const point = this.item.viewerElementToImageCoordinates(new (OSD().Point)(x, y));
     return [point.x / across, point.y / down];
@@ -116,6 +124,7 @@ export class Pane {
     const box = this.item.imageToViewportRectangle((x - more) * across, (y - more) * down, side * around * across, side * around * down);
     this.untouched = false;
     this.viewer.viewport.fitBounds(box, true);
+    this.onrest(this);
   }
 
   // µm per pixel of the screen, and the centre in µm.
@@ -131,6 +140,20 @@ export class Pane {
     const own = this.detail.image.mpp, viewport = this.viewer.viewport;
     viewport.zoomTo(this.item.imageToViewportZoom(own / mpp), null, true);
     viewport.panTo(this.item.imageToViewportCoordinates(x / own, y / own), true);
+  }
+
+  // The view as the address keeps it, "" while the whole slide is in view.
+  get place() {
+    const view = this.home ? null : this.view;
+    return view ? [Math.round(view.x), Math.round(view.y), Number(view.mpp.toPrecision(4))].join() : "";
+  }
+
+  // Look where an address says; one that cannot be read leaves the whole slide in view.
+  look(place) {
+    const [x, y, mpp] = place.split(",").map(Number);
+    if (!this.item || !(mpp > 0) || !Number.isFinite(x + y + mpp)) return;
+    this.untouched = false;
+    this.setView({ x, y, mpp });
   }
 
   redraw() {
@@ -175,7 +198,7 @@ export class Pane {
     };
     const region = (event) => {
       const { width, height } = this.limits();
-      const [a, b] = [this.place(...from), this.place(...spot(event))];
+      const [a, b] = [this.pixel(...from), this.pixel(...spot(event))];
       const inside = (value, most) => Math.round(Math.min(Math.max(value, 0), most));
       const [left, right] = [a[0], b[0]].sort((p, q) => p - q).map((value) => inside(value, width));
       const [top, bottom] = [a[1], b[1]].sort((p, q) => p - q).map((value) => inside(value, height));
@@ -193,7 +216,7 @@ export class Pane {
       this.redraw();
       done(box);
     };
-    const handlers = [["pointerdown", down], ["pointermove", move], ["pointerup", up]];
+    const handlers = [["pointerdown", down], ["pointermove", move], ["pointerup", up], ["pointercancel", () => stop(null)]];
     for (const [name, handler] of handlers) this.layer.addEventListener(name, handler);
     this.stopDrawing = () => stop(null);
   }

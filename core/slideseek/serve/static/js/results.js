@@ -40,7 +40,7 @@ function vote({ field, value, hits, of, confidence }) {
   return el("div", { class: "vote", title: `The most common ${fieldName(field).toLowerCase()} among the hits` },
     el("div", { class: "what" }, `${fieldName(field)} by vote`),
     el("div", { class: "value" }, value),
-    el("div", { class: "share" }, `${hits} of ${of} agree · ${Math.round(100 * confidence)} %`),
+    el("div", { class: "share" }, `${hits} of ${of} agree · ${Math.round(100 * confidence)}%`),
     el("div", { class: "meter" }, bar));
 }
 

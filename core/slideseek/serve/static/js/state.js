@@ -2,7 +2,7 @@
 const PLAIN = {
   text: "", page: 1, sort: "id",
   slide: "", patch: "", region: "", engine: "", vs: "", k: 10, mode: "horizontal", same: false, apart: false, where: "",
-  hit: "", by: "", heat: false, boxes: true, alpha: 55, sync: true,
+  hit: "", by: "", at: "", beside: "", heat: false, boxes: true, alpha: 55, sync: true,
 };
 const listeners = [];
 let current = read();
@@ -43,11 +43,20 @@ export function go(changes, { replace = false } = {}) {
   move(next);
 }
 
+// Note where a person looks, at: the query, beside: the hit, without a new step in the history.
+export function note(changes) {
+  const next = { ...current, ...changes };
+  if (address(next) === address(current)) return;
+  history.replaceState(null, "", address(next));
+  current = next;
+}
+
 // Where a click on a slide leads: what was browsed stays in the address, so that going back finds it again.
 export function toQuery(changes) {
-  return { region: "", patch: "", slide: "", hit: "", by: "", where: "", ...changes };
+  return { region: "", patch: "", slide: "", hit: "", by: "", at: "", beside: "", where: "", ...changes };
 }
-export const toBrowse = { slide: "", patch: "", region: "", hit: "", by: "" };
+export const toBrowse = toQuery({});
+export const noHit = { hit: "", by: "", beside: "" };
 
 export function listen(listener) {
   listeners.push(listener);

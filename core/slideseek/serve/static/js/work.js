@@ -4,11 +4,12 @@ import { el, problem, toast } from "./dom.js";
 import { EvidenceBar } from "./evidence.js";
 import { Pane, Together, tool } from "./pane.js";
 import { drawResults } from "./results.js";
-import { go, state, toBrowse, toQuery } from "./state.js";
+import { go, noHit, note, state, toBrowse, toQuery } from "./state.js";
 
 const QUERY = ["slide", "patch", "region"];
 const SEARCH = [...QUERY, "engine", "vs", "k", "mode", "same", "apart", "where"];
 const EXPLAIN = [...QUERY, "hit", "by"];
+const narrow = () => matchMedia("(max-width: 720px)").matches;
 const changed = (names, now, before) => !before || names.some((name) => now[name] !== before[name]);
 
 export class Work {
@@ -16,8 +17,8 @@ export class Work {
     this.archive = archive;
     this.draw = tool("▭", "Search a region: draw a rectangle (r)", () => this.drawRegion());
     this.draw.id = "draw";
-    this.query = new Pane("Query", { actions: [this.draw], onmove: (pane) => this.together.moved(pane) });
-    this.hit = new Pane("Hit", { onmove: (pane) => this.together.moved(pane) });
+    this.query = new Pane("Query", { actions: [this.draw], onmove: (pane) => this.together.moved(pane), onrest: () => this.noteViews() });
+    this.hit = new Pane("Hit", { onmove: (pane) => this.together.moved(pane), onrest: () => this.noteViews() });
     this.together = new Together(this.query, this.hit);
     this.evidence = new EvidenceBar(this.query, this.hit, (mine, other) => this.lookAt(mine, other));
     this.query.paint = (context, rectangle) => { this.evidence.paint("query", context, rectangle); this.paintRegion(context, rectangle); };
@@ -39,6 +40,7 @@ export class Work {
     else if (changed(["region"], now, before)) { this.query.drawn = null; this.drawQueryHead(); this.query.redraw(); }
     if (changed(["hit", "by"], now, before)) this.openHit();
     else if (changed(EXPLAIN, now, before)) this.explain();
+    if (before && !changed([...QUERY, "hit"], now, before) && changed(["at", "beside"], now, before)) this.lookBack();
     if (changed(["sync"], now, before)) this.setTogether();
     this.evidence.update();
   }
@@ -64,7 +66,7 @@ export class Work {
   drawAsk() {
     const now = state();
     const engines = this.archive.engines;
-    const choice = (name, value, options, attributes = {}) => el("select", { ...attributes, onchange: (event) => go({ [name]: event.target.value, ...(name === "engine" ? { hit: "", by: "" } : {}) }) },
+    const choice = (name, value, options, attributes = {}) => el("select", { ...attributes, onchange: (event) => go({ [name]: event.target.value, ...(name === "engine" ? noHit : {}) }) },
       ...options.map(([id, text, disabled]) => el("option", { value: id, selected: id === value, disabled: disabled || null }, text)));
     const named = engines.map((one) => [one.name, one.problem ? `${one.name} (not ready)` : one.name, Boolean(one.problem)]);
     const others = named.filter(([name]) => name !== this.engine);
@@ -79,7 +81,7 @@ export class Work {
 
   more() {
     const now = state();
-    const where = el("input", { type: "text", id: "where", value: now.where, placeholder: "center=centre-a", maxlength: 300, onchange: (event) => go({ where: event.target.value.trim() }) });
+    const where = el("input", { type: "text", id: "where", value: now.where, placeholder: "center=centre-a", maxlength: 300, onchange: (event) => { event.target.closest("details").open = false; go({ where: event.target.value.trim() }); } });
     const open = this.ask.querySelector("details")?.open;
     return el("details", { open },
       el("summary", { class: "button" }, "More"),
@@ -120,7 +122,7 @@ export class Work {
   openBeside(key, engine) {
     const now = state();
     const again = now.hit === key && (now.by || this.engine) === engine;
-    go(again ? { hit: "", by: "" } : { hit: key, by: engine === this.engine ? "" : engine });
+    go(again ? noHit : { hit: key, by: engine === this.engine ? "" : engine, beside: "" });
   }
 
   async openQuery() {
@@ -137,6 +139,7 @@ export class Work {
       this.query.close();
       this.query.over.replaceChildren(problem(error, () => this.openQuery()));
     }
+    if (this.query.item && state().at) this.query.look(state().at);
     this.drawQueryHead();
     this.setTogether();
     if (this.evidence.evidence) this.evidence.drawPairs();
@@ -146,8 +149,8 @@ export class Work {
     const { patch, region } = state();
     const slide = this.query.detail?.slide;
     const role = el("span", { class: "role" }, region ? "Query region" : patch ? "Query patch" : "Query");
-    const whole = region ? el("button", { class: "button", type: "button", id: "whole", onclick: () => go({ region: "", hit: "", by: "" }) }, "Search the whole slide") : null;
-    this.query.head.replaceChildren(role, ...(slide ? words(slide) : [el("span", { class: "title" }, "uploaded image"), el("span", { class: "chips" })]), whole ?? "");
+    const whole = region ? el("button", { class: "button", type: "button", id: "whole", onclick: () => go({ region: "", ...noHit }) }, "Search the whole slide") : null;
+    this.query.head.replaceChildren(role, ...(slide ? words(slide) : [el("span", { class: "title" }, patch ? "uploaded image" : ""), el("span", { class: "chips" })]), whole ?? "");
   }
 
   drawHitHead() {
@@ -156,9 +159,9 @@ export class Work {
     const slide = this.hit.detail?.slide;
     const found = this.answers.find((one) => one.engine === (by || this.engine))?.answer?.hits.find((one) => one.slide.key === hit);
     this.hit.head.replaceChildren(
-      el("span", { class: "role" }, found ? `Hit ${found.rank}` : "Hit"), ...(slide ? words(slide) : []),
+      el("span", { class: "role" }, found ? `Hit ${found.rank}` : "Hit"), ...(slide ? words(slide) : [el("span", { class: "chips" })]),
       el("button", { class: "button", type: "button", id: "use-hit", title: "Search with this slide", onclick: () => go(toQuery({ slide: hit })) }, "Search this"),
-      tool("×", "Close the hit (Esc)", () => go({ hit: "", by: "" })));
+      tool("×", "Close the hit (Esc)", () => go(noHit)));
   }
 
   async openHit() {
@@ -175,7 +178,9 @@ export class Work {
       return;
     }
     if (!this.hit.element.isConnected) this.panes.append(this.hit.element);
-    this.results.querySelector('.hit[aria-current="true"]')?.scrollIntoView({ block: "nearest" });
+    // On a narrow page the panes stand above the list: what was opened comes into view.
+    if (narrow()) this.hit.element.scrollIntoView({ block: "start" });
+    else this.results.querySelector('.hit[aria-current="true"]')?.scrollIntoView({ block: "nearest" });
     this.drawHitHead();
     this.explain();
     this.openingHit?.abort();
@@ -188,8 +193,9 @@ export class Work {
       this.hit.over.replaceChildren(problem(error, () => this.openHit()));
     }
     this.drawHitHead();
-    if (this.query.home) this.query.goHome();
-    this.setTogether(true);
+    if (state().beside) this.hit.look(state().beside);
+    else if (this.query.home) this.query.goHome();
+    this.setTogether(!state().beside);
     if (this.evidence.evidence) this.evidence.drawPairs();
   }
 
@@ -215,6 +221,23 @@ export class Work {
     this.setTogether();
   }
 
+  // What the address keeps of the views; slides that are still opening have none yet.
+  noteViews() {
+    const ready = (pane, name) => (pane.detail?.image && pane.item ? { [name]: pane.place } : {});
+    note({ ...ready(this.query, "at"), ...(state().hit ? ready(this.hit, "beside") : {}) });
+  }
+
+  // Show the views of an earlier step of the history.
+  lookBack() {
+    const { at, beside } = state();
+    this.together.stop();
+    for (const [pane, place] of [[this.query, at], [this.hit, beside]]) {
+      if (place) pane.look(place);
+      else if (pane.item) pane.goHome();
+    }
+    this.setTogether();
+  }
+
   setTogether(fresh = false) {
     if (state().sync && state().hit) this.together.start(fresh);
     else this.together.stop();
@@ -224,7 +247,7 @@ export class Work {
     this.draw.setAttribute("aria-pressed", "true");
     this.query.draw((box) => {
       this.draw.setAttribute("aria-pressed", "false");
-      if (box) go({ region: box.join(","), hit: "", by: "" });
+      if (box) go({ region: box.join(","), ...noHit });
     });
   }
 
