@@ -206,6 +206,16 @@ class TestTcga:
         assert len(data.records) == 4
         assert {r.site for r in data.records} == {"Somewhere"}
 
+    def test_rows_without_project_or_label_leave_their_slides_out(self, folder):
+        rows = gzip.decompress((folder / "table.csv.gz").read_bytes()).decode().splitlines()
+        name, _, site = rows[1].split(",")
+        (folder / "short.csv").write_text("\n".join([rows[0], name, *rows[2:]]) + "\n")
+        data = load("tcga", folder / "features", table=folder / "short.csv")
+        assert [r.label for r in data.records] == ["LUSC"]
+        (folder / "empty.csv").write_text("\n".join([rows[0], f"{name},,{site}", *rows[2:]]) + "\n")
+        data = load("tcga", folder / "features", table=folder / "empty.csv", sites="primary_site")
+        assert "1 slide(s) have no project_id in the table: left out" in data.notes
+
     def test_the_manifest_checks_the_files_that_are_here(self, folder):
         good, bad, short = (
             NAME.format(centre="05", person=p, kind="DX", uuid="u") + ".svs" for p in ("A1", "A2", "A3")
@@ -223,6 +233,11 @@ class TestTcga:
         assert found.keys() == {bad, short}
         assert "MD5" in found[bad]
         assert "1 bytes, the manifest says 4" in found[short]
+
+    def test_a_line_cut_short_is_refused_by_number(self, tmp_path):
+        (tmp_path / "m.txt").write_text("id\tfilename\tmd5\tsize\tstate\nid-1\tslide.svs\n")
+        with pytest.raises(SlideseekError, match="line 2: no file name or no size"):
+            read_gdc_manifest(tmp_path / "m.txt")
 
     def test_a_manifest_of_another_kind_is_refused(self, tmp_path):
         (tmp_path / "m.txt").write_text("slide,label\na,b\n")
@@ -272,6 +287,11 @@ class TestLks:
     def test_a_slide_on_both_sides_is_refused(self, folder):
         (folder / "Test_Labels.csv").write_text("a1.tif,AMA\n")
         with pytest.raises(SlideseekError, match="'a1' is in both label files"):
+            load("lks", folder)
+
+    def test_a_row_without_a_class_is_refused_by_line(self, folder):
+        (folder / "Train_Labels.csv").write_text("filename,label\n\na1.tif,AMA\na2.tif\n")
+        with pytest.raises(SlideseekError, match="line 4"):
             load("lks", folder)
 
     def test_missing_features_say_how_to_make_them(self, folder, tmp_path):

@@ -161,6 +161,12 @@ class TestReady:
         engines = {engine["encoder"]["use"] for engine in find_config("table1").data["engine"]}
         assert engines == {"yottixel", "c-gmm-fv", "deep-fv", "deep-sfv", "deep-bfv", "deep-sbfv", "mean"}
 
+    @pytest.mark.parametrize("name", [path.stem for path in FOLDER.glob("*.toml")])
+    def test_networks_get_standardised_features(self, name):
+        """Features of very different scales make the paper's networks diverge."""
+        encoders = [engine["encoder"] for engine in find_config(name).data["engine"]]
+        assert all(encoder["standardise"] and encoder["clip"] == 5 for encoder in encoders if "preset" in encoder)
+
     def test_a_wrong_name_is_answered_with_the_nearest(self):
         with pytest.raises(UsageError, match="did you mean 'table1'"):
             find_config("tabel1")

@@ -76,17 +76,18 @@ class Lks:
         path = self.path / LABELS[split]
         try:
             with path.open(newline="", encoding="utf-8-sig") as stream:
-                rows = [[cell.strip() for cell in cells] for cells in csv.reader(stream) if any(cells)]
+                reader = csv.reader(stream)
+                rows = [(reader.line_num, [cell.strip() for cell in cells]) for cells in reader if any(cells)]
         except (OSError, UnicodeDecodeError, csv.Error) as error:
             raise SlideseekError(
                 f"{path} cannot be read ({error})", f"name the folder that holds {' and '.join(LABELS.values())}"
             ) from error
-        if rows and len(rows[0]) > 1 and rows[0][1].lower() in ("label", "class", "labels"):
+        if rows and len(rows[0][1]) > 1 and rows[0][1][1].lower() in ("label", "class", "labels"):
             rows = rows[1:]
         records = []
-        for line, cells in enumerate(rows, 1):
+        for line, cells in rows:
             if len(cells) < 2 or not cells[0] or not cells[1]:
-                raise SlideseekError(f"{path}, row {line}: {cells} names no file and class", "write FILE,CLASS")
+                raise SlideseekError(f"{path}, line {line}: {cells} names no file and class", "write FILE,CLASS")
             file = f"{FOLDERS[split]}/{cells[0]}"
             records.append(SlideRecord(Path(cells[0]).stem, file, site=SITE, label=cells[1], fields={SPLIT: split}))
         return records

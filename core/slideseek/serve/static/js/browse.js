@@ -42,7 +42,9 @@ export class Browse {
       clearTimeout(waiting);
       if (error.name === "AbortError") return;
       this.grid.replaceChildren();
-      this.head.replaceChildren(problem(error, () => this.show()));
+      // A facet may be gone with the slides that had it: then trying again cannot help.
+      const unknown = error.status === 400 && now.facet.length;
+      this.head.replaceChildren(problem(error, unknown ? null : () => this.show()), unknown ? this.clearing() : "");
       this.pager.replaceChildren();
     }
   }
@@ -75,7 +77,6 @@ export class Browse {
 
   drawSlides(page) {
     const now = state();
-    const clear = () => go({ facet: [], text: "", page: 1 });
     const sort = el("select", { "aria-label": "Sort by", onchange: (event) => go({ sort: event.target.value, page: 1 }) },
       ...[["id", "Id"], ["label", "Diagnosis"], ["site", "Site"], ["center", "Centre"], ["patient", "Patient"]].map(([name, text]) => el("option", { value: name, selected: now.sort === name }, text)));
     const picked = now.facet.map((pick) => el("button", { class: "chip", type: "button", title: "Remove this filter",
@@ -83,16 +84,21 @@ export class Browse {
     const count = page.total === 1 ? "1 slide" : `${page.total.toLocaleString("en")} slides`;
     this.head.replaceChildren(el("h2", { role: "status" }, count), el("label", {}, "Sort", sort),
       picked.length || now.text ? el("div", { class: "picked" }, ...picked, now.text ? el("button", { class: "chip", type: "button", onclick: () => go({ text: "", page: 1 }) }, `“${now.text}” ×`) : null) : "");
+    if (page.total && !page.slides.length) return void go({ page: Math.ceil(page.total / PAGE) }, { replace: true });
     if (!page.total) {
       const filtered = now.facet.length || now.text;
       this.grid.replaceChildren();
       this.pager.replaceChildren(filtered
-        ? el("div", { class: "empty" }, el("p", {}, "No slide fits these filters."), el("button", { class: "button", type: "button", onclick: clear }, "Clear filters"))
+        ? el("div", { class: "empty" }, el("p", {}, "No slide fits these filters."), this.clearing())
         : el("div", { class: "empty" }, el("p", {}, "This archive has no slides yet."), el("p", {}, "Add some with ‘slideseek add’, then ‘slideseek build’.")));
       return;
     }
     this.grid.replaceChildren(...page.slides.map((slide) => card(slide)));
     this.drawPager(Math.ceil(page.total / PAGE), now.page);
+  }
+
+  clearing() {
+    return el("button", { class: "button", type: "button", onclick: () => go({ facet: [], text: "", page: 1 }) }, "Clear filters");
   }
 
   drawPager(pages, page) {

@@ -41,7 +41,7 @@ export function toast(text) {
   hiding = setTimeout(() => { box.hidden = true; }, 4000);
 }
 
-export const fieldName = (name) => ({ label: "Diagnosis", center: "Centre", site: "Site" }[name] || name);
+export const fieldName = (name) => ({ label: "Diagnosis", center: "Centre", site: "Site" }[name] || name.replaceAll("_", " "));
 
 export function round(number, unit = "") {
   const text = Number.isInteger(number) ? String(number) : Math.abs(number) >= 100 ? number.toFixed(1) : number.toPrecision(3);

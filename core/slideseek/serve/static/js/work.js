@@ -69,6 +69,8 @@ export class Work {
     const choice = (name, value, options, attributes = {}) => el("select", { ...attributes, onchange: (event) => go({ [name]: event.target.value, ...(name === "engine" ? noHit : {}) }) },
       ...options.map(([id, text, disabled]) => el("option", { value: id, selected: id === value, disabled: disabled || null }, text)));
     const named = engines.map((one) => [one.name, one.problem ? `${one.name} (not ready)` : one.name, Boolean(one.problem)]);
+    // An old address may name an engine that is gone: it is shown, so that another one can be chosen.
+    if (!engines.some((one) => one.name === this.engine)) named.unshift([this.engine, `${this.engine} (not here)`, true]);
     const others = named.filter(([name]) => name !== this.engine);
     this.ask.replaceChildren(
       el("button", { class: "button", type: "button", id: "back", title: "All slides (b)", onclick: () => go(toBrowse) }, "← Slides"),
