@@ -42,7 +42,8 @@ class ProtocolFacts:
     """How it was searched.
 
     target: what a query's and a hit's label is. leave_out: what a hit may not share with the query. fit: how trainable
-    engines were kept from seeing their queries. k: how many hits were stored a query.
+    engines were kept from seeing their queries. k: how many hits were stored a query. candidates: the slides that
+    were looked among.
     """
 
     name: str
@@ -51,6 +52,12 @@ class ProtocolFacts:
     leave_out: str = "patient"
     fit: str = "none"
     k: int = 0
+    candidates: str = "all"
+
+    @property
+    def title(self) -> str:
+        """The name, and what else must be the same for numbers to compare."""
+        return self.name if self.candidates == "all" else f"{self.name} among {self.candidates} slides"
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +184,7 @@ def _newest(cells: Sequence[Cell]) -> list[Cell]:
     """Keep one cell of each name, protocol, seed and dataset: options may have changed since an earlier run."""
     kept: dict[object, Cell] = {}
     for cell in sorted(cells, key=lambda cell: cell.created):
-        kept[cell.kind, cell.name, cell.seed, cell.control, cell.protocol.name, cell.dataset] = cell
+        kept[cell.kind, cell.name, cell.seed, cell.control, cell.protocol.title, cell.dataset] = cell
     return sorted(kept.values(), key=lambda cell: cell.key)
 
 

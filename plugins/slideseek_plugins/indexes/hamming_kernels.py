@@ -25,6 +25,8 @@ RANK_BITS = 32
 FARTHEST = np.iinfo(np.int64).max
 """A key behind every other, to fill a heap with."""
 _FAR = np.iinfo(np.int32).max
+SORTED = 24
+"""Values up to which a heap counts as short."""
 SHORT = 16
 """Words of a row up to which it counts as short."""
 
@@ -82,8 +84,17 @@ def _least(values):
 
 @njit(cache=True, nogil=True)
 def _lower_top(heap, value):
-    """Replace the largest value of a max-heap by a smaller one."""
+    """Replace the largest value of a max-heap by a smaller one.
+
+    A short heap is kept sorted, largest first: that is a heap too, and the processor foresees a plain walk better.
+    """
     size, at = heap.shape[0], 0
+    if size <= SORTED:
+        while at + 1 < size and heap[at + 1] > value:
+            heap[at] = heap[at + 1]
+            at += 1
+        heap[at] = value
+        return
     while True:
         child = 2 * at + 1
         if child >= size:

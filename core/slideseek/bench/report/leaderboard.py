@@ -115,7 +115,7 @@ def _standing(
         variant.name,
         source,
         " ".join(part for part in (cell.dataset.name, cell.dataset.fingerprint[:8]) if part),
-        cell.protocol.name,
+        cell.protocol.title,
         site,
         round(float(np.mean([lists.slides[places].sum() for lists in variant.lists]))),
         len(variant.seeds),

@@ -97,13 +97,14 @@ class Section:
 
 def section_key(cell: Cell) -> SectionKey:
     """Return what cells must share to stand in one table."""
-    return cell.dataset.name, cell.dataset.fingerprint, cell.protocol.name, cell.control
+    return cell.dataset.name, cell.dataset.fingerprint, cell.protocol.title, cell.control
 
 
 def heading(cell: Cell) -> str:
     """Return the heading a cell stands under."""
     control = ": shuffled-label control" if cell.control else ""
-    return f"{cell.dataset.name}, {cell.protocol.name}{control}"
+    protocol = cell.protocol.title if cell.kind == "retrieval" else cell.protocol.name
+    return f"{cell.dataset.name}, {protocol}{control}"
 
 
 def silent(_: str) -> None:

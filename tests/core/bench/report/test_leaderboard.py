@@ -8,9 +8,10 @@ import shutil
 
 import pytest
 
+from slideseek.bench.report.assemble import make_report
 from slideseek.bench.report.leaderboard import ALL_SITES, make_standings
 from slideseek.bench.report.settings import ReportSettings
-from slideseek.bench.results import read_results
+from slideseek.bench.results import merge_results, read_results
 
 FAST = ReportSettings(resamples=100, permutations=99)
 
@@ -63,6 +64,21 @@ def test_nothing_to_rank_is_an_error(simulation, tmp_path, slideseek):
     done = slideseek("bench", "leaderboard", made.folder, "-o", tmp_path / "page.html")
     assert done.code == 1
     assert "no retrieval cells" in done.err
+
+
+def test_other_candidates_are_another_protocol(simulation):
+    """A search among the test slides alone is easier or harder: it may not stand in one ranking, or one table."""
+    made, other = simulation("all"), simulation("test")
+    made.retrieval("mean", 0.6)
+    protocol = {"name": "vertical", "mode": "vertical", "k": 5, "candidates": "test"}
+    other.retrieval("mean", 0.9, protocol=protocol, created="2026-02-01T00:00:00+00:00")
+    results = [read_results(one.folder) for one in (made, other)]
+    standings = make_standings(results, FAST)
+    assert {s.protocol for s in standings} == {"vertical", "vertical among test slides"}
+    merged = merge_results(results)
+    assert len(merged.cells) == 2
+    report = make_report("", merged.cells, FAST)
+    assert [p.heading for p in report.parts] == ["simulated, vertical", "simulated, vertical among test slides"]
 
 
 @pytest.fixture
