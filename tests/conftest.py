@@ -3,6 +3,8 @@
 import contextlib
 import io
 import json
+import shutil
+import sqlite3
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -60,10 +62,8 @@ def paint_tiny() -> Callable[..., None]:
     return paint
 
 
-@pytest.fixture
-def tiny_slides(tmp_path: Path) -> Path:
-    """Folder with 8 small slides (2 sites x 2 labels x 2 patients) and a manifest that states their mpp."""
-    folder = tmp_path / "slides"
+def paint_slides(folder: Path) -> None:
+    """Paint 8 small slides (2 sites x 2 labels x 2 patients) and write a manifest that states their mpp."""
     folder.mkdir()
     rows = ["slide_id,filename,case_id,primary_site,diagnosis,center,mpp,age"]
     for number in range(8):
@@ -73,7 +73,28 @@ def tiny_slides(tmp_path: Path) -> Path:
         label = "coarse" if coarse else "fine"
         rows.append(f"{name},{name}.png,p{number},{site},{label},C{number % 3},1.0,{50 + number}")
     (folder / "manifest.csv").write_text("\n".join(rows) + "\n")
-    return folder
+
+
+@pytest.fixture(scope="session")
+def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder with the tiny slides and an archive of them, made once; tests get copies and must not touch it."""
+    base = tmp_path_factory.mktemp("tiny")
+    paint_slides(base / "slides")
+    (base / "tiny.toml").write_text(TINY_CONFIG)
+    for arguments in (
+        ("init", base / "archive", "--config", base / "tiny.toml"),
+        ("add", base / "slides", "--manifest", base / "slides" / "manifest.csv", "-a", base / "archive"),
+        ("build", "-a", base / "archive"),
+    ):
+        done = Cli()(*arguments)
+        assert done.code == 0, done.err
+    return base
+
+
+@pytest.fixture
+def tiny_slides(tmp_path: Path, tiny_model: Path) -> Path:
+    """Folder with 8 small slides (2 sites x 2 labels x 2 patients) and a manifest that states their mpp."""
+    return Path(shutil.copytree(tiny_model / "slides", tmp_path / "slides"))
 
 
 @pytest.fixture
@@ -118,14 +139,13 @@ def slideseek() -> Cli:
 
 
 @pytest.fixture
-def tiny_archive(tmp_path: Path, tiny_slides: Path, tiny_config: Path, slideseek: Cli) -> Path:
+def tiny_archive(tmp_path: Path, tiny_model: Path, tiny_slides: Path) -> Path:
     """An archive of the tiny slides, added and built."""
-    archive = tmp_path / "archive"
-    for arguments in (
-        ("init", archive, "--config", tiny_config),
-        ("add", tiny_slides, "--manifest", tiny_slides / "manifest.csv", "-a", archive),
-        ("build", "-a", archive),
-    ):
-        done = slideseek(*arguments)
-        assert done.code == 0, done.err
+    archive = Path(shutil.copytree(tiny_model / "archive", tmp_path / "archive"))
+    with contextlib.closing(sqlite3.connect(archive / "catalog.sqlite")) as catalog, catalog:
+        # The slides lie beside the archive, so their paths are absolute. That they moved is not a change of the slides.
+        (changes,) = catalog.execute("SELECT value FROM generations WHERE settings = 'slides'").fetchone()
+        moved = str(tiny_model / "slides"), str(tiny_slides)
+        catalog.execute("UPDATE slides SET path = replace(path, ?, ?)", moved)
+        catalog.execute("UPDATE generations SET value = ? WHERE settings = 'slides'", (changes,))
     return archive

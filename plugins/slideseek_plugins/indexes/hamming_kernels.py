@@ -25,8 +25,6 @@ RANK_BITS = 32
 FARTHEST = np.iinfo(np.int64).max
 """A key behind every other, to fill a heap with."""
 _FAR = np.iinfo(np.int32).max
-SORTED = 24
-"""Values up to which a heap counts as short."""
 SHORT = 16
 """Words of a row up to which it counts as short."""
 
@@ -84,17 +82,8 @@ def _least(values):
 
 @njit(cache=True, nogil=True)
 def _lower_top(heap, value):
-    """Replace the largest value of a max-heap by a smaller one.
-
-    A short heap is kept sorted, largest first: that is a heap too, and the processor foresees a plain walk better.
-    """
+    """Replace the largest value of a max-heap by a smaller one."""
     size, at = heap.shape[0], 0
-    if size <= SORTED:
-        while at + 1 < size and heap[at + 1] > value:
-            heap[at] = heap[at + 1]
-            at += 1
-        heap[at] = value
-        return
     while True:
         child = 2 * at + 1
         if child >= size:
@@ -115,15 +104,18 @@ def _offer(distances, ranks, keys):
     The minimum of a piece is checked first, since most pieces hold nothing to keep.
     """
     top = keys[0]
+    limit = np.int32(top >> RANK_BITS + 2)  # in whole bits; FARTHEST becomes the largest distance there can be
     for begin in range(0, distances.shape[0], 64):
         piece = distances[begin : begin + 64]
-        if 4 * _least(piece) > top >> RANK_BITS:
+        if _least(piece) > limit:
             continue
         for at in range(piece.shape[0]):
-            key = np.int64(4 * piece[at]) << RANK_BITS | ranks[begin + at]
-            if key < top:
-                _lower_top(keys, key)
-                top = keys[0]
+            if piece[at] <= limit:
+                key = np.int64(4 * piece[at]) << RANK_BITS | ranks[begin + at]
+                if key < top:
+                    _lower_top(keys, key)
+                    top = keys[0]
+                    limit = np.int32(top >> RANK_BITS + 2)
 
 
 @njit(cache=True, nogil=True)

@@ -84,6 +84,8 @@ class StoredIndex(ABC):
         places: dict[str, list[int]] = {}
         for place, code in enumerate(codes):
             places.setdefault(code.space, []).append(place)
+        if len(places) == 1:
+            return self._search(codes, k, among)
         hits: list[list[Hit]] = [[] for _ in codes]
         for together in places.values():
             found = self._search([codes[place] for place in together], k, among)
@@ -95,8 +97,9 @@ class StoredIndex(ABC):
         """Search with codes of one space."""
         if k < 1:
             raise ValueError(f"k: at least 1, not {k}")
+        columns = self.store_.columns or codes[0].rows.shape[1]
         for code in codes:
-            self.check(code)
+            self._check(code, columns)
         wanted = self.store_.candidates(codes[0].space, among)
         size = len(self.store_.slot_ids) if wanted is None else int(np.count_nonzero(wanted))
         return self._nearest(codes, wanted, min(k, size)) if size else [[] for _ in codes]

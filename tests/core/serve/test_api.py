@@ -177,3 +177,28 @@ def test_searches_are_in_the_history(client, slides, painted_archive, slideseek)
     ask(client, engine="parts", query=query, k=2)
     told = slideseek("history", "-a", painted_archive, "--json").json
     assert any("200,210,600,600" in str(entry) and "breast-duc-02" in str(entry) for entry in told)
+
+
+def test_an_uploaded_patch_is_logged_without_its_file_and_a_replay_says_that_it_is_gone(
+    client, painted_archive, slideseek, tmp_path
+):
+    buffer = io.BytesIO()
+    Image.fromarray(np.random.default_rng(3).integers(90, 220, (64, 64, 3)).astype(np.uint8)).save(buffer, "PNG")
+    patch = client.post("/api/patches", content=buffer.getvalue()).json()["patch"]
+    answer = ask(client, engine="pairs", query={"kind": "patch", "patch": patch}, k=3)
+    assert answer["notes"] == ["the patient of the image is unknown, so that patient's slides are not left out"]
+    (entry,) = slideseek("history", "-a", painted_archive, "-n", 1, "--json").json
+    assert entry["request"]["text"] == entry["answer"]["query"] == f"uploaded image {patch[:12]}"
+    assert "slideseek-uploads" not in str(entry)
+    again = slideseek("replay", entry["number"], "-a", painted_archive)
+    assert again.code == 1 and "does not keep images" in again.err and "upload it again" in again.err
+    page = tmp_path / "page.html"
+    assert slideseek("report", entry["number"], "-a", painted_archive, "-o", page).code == 0
+    assert "cannot be asked again" in page.read_text() and answer["hits"][0]["slide"]["id"] in page.read_text()
+
+
+def test_thumbnails_are_whole_slides_of_at_most_the_size_of_an_overview(client, slides):
+    address = f"/api/slides/{slides['colon-nor-01']['key']}/thumbnail"
+    assert picture(client.get(address, params={"side": 512})).shape == (512, 512, 3)
+    assert picture(client.get(address, params={"side": 100})).shape == (100, 100, 3)
+    assert client.get(address, params={"side": 513}).status_code == 422

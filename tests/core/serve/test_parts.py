@@ -53,6 +53,15 @@ def test_a_hundred_thousand_slides_are_paged_and_counted_exactly(many):
     assert many.facets == ("site", "label", "grade")  # no centre is known, and an age is no facet
 
 
+def test_a_field_that_sorts_nothing_is_no_facet():
+    def row(at):
+        fields = {"scanner": "one", "commit": f"c{at}", "stain": "HE" if at % 2 else "PAS", "grade": str(at % 7)}
+        return SlideRow(SlideRecord(f"s{at}", f"s{at}.svs", fields=fields), f"print{at}", 1, at)
+
+    # All slides are of one scanner, each has a commit of its own; few values are of use even to few slides.
+    assert SlideDirectory([row(at) for at in range(11)]).facets == ("grade", "stain")
+
+
 def test_words_and_order(many):
     total, page = many.page(Selection({}, "P33 s0001"), "label", 0, 10)
     assert total == 2 and [entry.record.label for entry in page] == sorted(entry.record.label for entry in page)

@@ -44,11 +44,19 @@ def test_a_script_does_it_all(tiny_archive, tmp_path, slideseek):
     assert kept["request"]["relevant"] and kept["request"]["rejected"] and kept["number"] == 3
     assert "Why:" in (tmp_path / "hits.html").read_text()
 
-    again = slideseek("session", tiny_archive, "--script", tmp_path / "again.txt")
+    assert "query 3 in the log: k = " in done.out and "more like 1 marked relevant" in done.out
+
+    again = slideseek("session", "-a", tiny_archive, "--script", tmp_path / "again.txt")
     assert again.code == 0, again.err
     entries = slideseek("history", "-a", tiny_archive, "--json", "--all").json
     assert [entry["answer"]["hits"] for entry in entries[:3]] == [entry["answer"]["hits"] for entry in entries[3:]]
     assert len({entry["session"] for entry in entries}) == 2
+
+
+@pytest.mark.parametrize("command", ["session", "serve", "doctor"])
+def test_an_archive_is_named_once(command, tmp_path, slideseek):
+    done = slideseek(command, tmp_path / "one", "-a", tmp_path / "two")
+    assert done.code == 2 and "two archives are named" in done.err
 
 
 @pytest.mark.parametrize(
@@ -70,6 +78,10 @@ def test_a_script_does_it_all(tiny_archive, tmp_path, slideseek):
         ("export hits.xls", "nothing was searched yet"),
         ("same-patient perhaps", "same-patient on"),
         ("quit now", "write: quit"),
+        ("h", "'h' may be horizontal or history or help"),
+        ("x" * 500, f"no command '{'x' * 40}...'"),
+        ("k 5\x1b[2J", "this is not text"),
+        ("\udcff\udcfe", "this is not text"),
     ],
 )
 def test_the_first_error_stops_a_script_and_names_its_line(tmp_path, line, said):
@@ -115,6 +127,7 @@ def test_errors_after_a_search(tiny_archive, tmp_path, slideseek, monkeypatch):
         ("more like these", "nothing is marked"),
         ("explain s9", "neither the rank of a hit nor a slide"),
         ("export hits.xls", ".csv, .json or .html"),
+        ("explain 1 why.txt", "end the name in .png"),
     ):
         monkeypatch.setattr(sys, "stdin", io.StringIO(f"search s0\n{line}\n"))
         done = slideseek("session", tiny_archive)

@@ -49,10 +49,11 @@ def compare_variants(tables: SectionTables, variants: Sequence[Variant], tell: T
         )
         for (first, second, difference, (low, high)), adjusted in zip(found, corrected)
     ]
+    tested = "one comparison" if len(rows) == 1 else f"the {len(rows)} comparisons of this table"
     caption = (
         f"Difference in macro F1, {tables.vote}, in points. Two-sided permutation test that swaps the engines "
         f"patient by patient ({settings.permutations:,} permutations), on the slides both answered; Holm's "
-        f"correction over {'one comparison' if len(rows) == 1 else f'the {len(rows)} comparisons of this table'}. Significant: corrected p < {LEVEL:g}. "
+        f"correction over {tested}. Significant: corrected p < {LEVEL:g}. "
         "Brackets: 95 % paired bootstrap interval over patients."
     )
     columns = (Column("difference"), Column("p"), Column("p, Holm"), Column("significant"))
