@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
     from slideseek.archive.query_log import LogEntry
 
+NARROW = 120
+"""Columns below which a table of seven columns cannot be read."""
+
 
 @click.command()
 @archive_option
@@ -39,7 +42,10 @@ def command(folder: Path | None, count: int, everything: bool, session: str, as_
 
 
 def print_entries(entries: Sequence[LogEntry]) -> None:
-    """Print entries of the log for people."""
+    """Print entries of the log for people: a table, or on a narrow terminal a few lines each."""
+    import shutil
+    import sys
+
     from slideseek.session.request import Request
 
     if not entries:
@@ -53,4 +59,8 @@ def print_entries(entries: Sequence[LogEntry]) -> None:
         more = " ..." if len(entry.answer["hits"]) > 3 else ""
         asked = entry.asked.replace("T", " ").removesuffix("+00:00")
         rows.append([str(entry.number), asked, entry.who, str(request), entry.engine, ", ".join(how), hits + more])
+    if sys.stdout.isatty() and shutil.get_terminal_size().columns < NARROW:
+        for number, asked, who, query, engine, way, found in rows:
+            click.echo(f"{number}  {query}\n    {asked} by {who}, {engine}, {way}\n    {found}")
+        return
     print_table(("no.", "asked (UTC)", "by", "query", "engine", "how", "hits"), rows, right=(0,), whole=(0, 1))

@@ -225,7 +225,7 @@ def test_a_permalink_keeps_where_one_looks(page):
     open_first_hit(page)
     page.wait_for_timeout(500)
     assert "at=" not in page.url  # whole slides need no place
-    page.locator("section[aria-label=Query]").get_by_label("Zoom in").click(click_count=2, delay=200)
+    page.locator("section[aria-label=Query]").get_by_label("Zoom in").dblclick()
     until(page, "location.search.includes('at=') && location.search.includes('beside=')")
     page.wait_for_timeout(700)
     before = page.url, scales(page)

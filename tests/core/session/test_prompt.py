@@ -63,6 +63,10 @@ def test_a_whole_session_at_the_prompt(session, tmp_path):
     session.expect("relevant +s[4-7]")
     session.send("more like these\r")
     session.expect("query 3 in the log")
+    session.setwinsize(40, 60)  # a narrow terminal: no table of seven columns
+    session.send("history 1\r")
+    session.expect(r"3  s3 \+ 1 relevant, 0 not\s+20\d\d-\d\d-\d\d \S+ by \S+, bars, horizontal, k=")
+    session.setwinsize(40, 140)
     session.send("export hits.json\r")
     session.expect(r"wrote 3 hit\(s\) to hits.json")
     session.send("expotr x\r")  # an error is told, and the session goes on
@@ -71,7 +75,7 @@ def test_a_whole_session_at_the_prompt(session, tmp_path):
     session.send("\r")
     session.expect("engine mean: 8 slides")
     session.send("quit\r")
-    session.expect("slideseek report --session")
+    session.expect(r"slideseek report --session \S+ -a \S+")
     session.expect(pexpect.EOF)
     session.wait()
     assert session.exitstatus == 0

@@ -103,8 +103,10 @@ def test_kernels_take_over_when_there_is_enough_work(monkeypatch: pytest.MonkeyP
     calls = []
     compiled = hamming._compiled_find()
     monkeypatch.setattr(hamming, "_compiled_find", lambda: lambda *given: calls.append(1) or compiled(*given))
-    answers = [index.search(query, 5) for _ in range(4)]
-    assert len(calls) == 2
+    answers = [index.search(query, 5) for _ in range(3)]
+    assert len(calls) == 1 and index.prepared_[1] is None
+    answers.append(index.search(query, 5))
+    assert len(calls) == 1 and index.prepared_[1] is not None, "all that does not depend on the query is at hand now"
     assert answers[0] == answers[1] == answers[2] == answers[3]
 
 

@@ -245,6 +245,7 @@ export class Together {
     this.on = true;
     const [query, hit] = this.panes.map((pane) => pane.view);
     if (query && hit) {
+      if (!this.panes[0].home) this.panes[1].untouched = false; // the hit is shown as near as the query
       const mpp = fresh && this.panes[0].home ? Math.max(query.mpp, hit.mpp) : query.mpp;
       this.follow(0, { ...query, mpp });
       this.follow(1, { ...hit, mpp });
@@ -262,6 +263,7 @@ export class Together {
     // A follower reports its own move too: answering it would stop the leader in the middle of its motion.
     const still = Math.hypot(view.x - from.x, view.y - from.y) < view.mpp * 0.05 && Math.abs(view.mpp / from.mpp - 1) < 1e-4;
     if (still) return;
+    this.panes[1 - at].untouched = false;
     this.follow(1 - at, { mpp: view.mpp, x: other.x + view.x - from.x, y: other.y + view.y - from.y });
     this.last = this.panes.map((one) => one.view);
   }
