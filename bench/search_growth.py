@@ -105,15 +105,15 @@ def measured(engine: Engine, count: int, budget: float) -> tuple[float, float]:
 
 def plot(results: dict[str, dict[int, tuple[float, float]]], path: Path) -> None:
     """Draw query time against slides, one line an engine, with its bytes a slide in the legend."""
-    figure, axes = plt.subplots(figsize=(8, 5), layout="constrained")
+    figure, axes = plt.subplots(figsize=(8, 5.5), layout="constrained")
     for name, points in results.items():
         sizes = sorted(points)
         label = f"{name}: {points[sizes[-1]][1]:,.0f} bytes a slide"
         axes.loglog(sizes, [points[size][0] * 1e3 for size in sizes], marker="o", label=label)
     axes.set(xlabel="slides", ylabel=f"CPU time of a query, ms (k = {K})")
     axes.grid(visible=True, which="major", alpha=0.3)
-    axes.legend(fontsize="small")
-    figure.savefig(path)
+    figure.legend(loc="outside lower center", ncols=2, fontsize="small", frameon=False)
+    figure.savefig(path, dpi=75)
 
 
 def main() -> None:
