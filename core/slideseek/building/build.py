@@ -139,7 +139,7 @@ class Builder:
                 self.summary.counts[report.outcome] += 1
                 self._tell(report)
             # A file written anew for one slide may have held the features of another of the same content.
-            left = self.ledger.without_features(self.engines) if lacking else []
+            left = self.ledger.without_records(self.engines) if lacking else []
             bereft = [slide_id for slide_id in left if slide_id not in tried]
             for report in self._pixels.run(self.catalog.slides.some(bereft), self.reporter.begin):
                 self._tell(report)

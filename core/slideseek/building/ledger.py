@@ -79,9 +79,8 @@ class Ledger:
 
         Whether records are about the present content is not asked here: whatever changes a slide forgets them.
         """
-        lacking: set[str] = set()
+        lacking = set(self.without_records(engines))
         for settings in {engine.feature_settings for engine in engines}:
-            lacking.update(self.catalog.work.undone("featurize", settings))
             folder = feature_folder(settings)
             there: list[str] = []
             with suppress(FileNotFoundError):
@@ -89,6 +88,12 @@ class Ledger:
             for name in set(self.catalog.work.files(folder)).difference(there):
                 lacking.update(self.catalog.work.owners(f"{folder}/{name}"))
         return sorted(lacking)
+
+    def without_records(self, engines: Sequence[Engine]) -> list[str]:
+        """Return the ids of slides for which the features of some engine are not recorded, sorted."""
+        work = self.catalog.work
+        settings = {engine.feature_settings for engine in engines}
+        return sorted({slide_id for name in settings for slide_id in work.undone("featurize", name)})
 
     def ready(self, engine: Engine) -> list[tuple[SlideRow, str]]:
         """Return the slides whose features are recorded, with the features' key, in slide order."""

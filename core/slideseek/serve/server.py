@@ -39,7 +39,7 @@ class Running:
     port: int
     token: str
     server: uvicorn.Server
-    thread: threading.Thread
+    ended: threading.Event
 
     @property
     def origin(self) -> str:
@@ -53,8 +53,9 @@ class Running:
 
     def wait(self) -> None:
         """Wait until the server ends; an interrupt in the meantime is raised."""
-        while self.thread.is_alive():
-            self.thread.join(timeout=0.5)
+        # Not by joining the thread: a join that a signal interrupts takes the thread for ended, in Python 3.11.
+        while not self.ended.wait(timeout=0.5):
+            pass
 
 
 @contextmanager
@@ -79,14 +80,14 @@ def serving(root: Path, port: int = 0, token: str | None = None) -> Iterator[Run
             desk.warm()
             services.thinking.begin(desk.prepare)
             guarded = Guard(make_app(services), token, port, NAMES, MAX_UPLOAD_BYTES)
-            with _running(guarded, listening) as (server, thread):
-                yield Running(port, token, server, thread)
+            with _running(guarded, listening) as (server, ended):
+                yield Running(port, token, server, ended)
         finally:
             services.close()
 
 
 @contextmanager
-def _running(app: Guard, listening: socket.socket) -> Iterator[tuple[uvicorn.Server, threading.Thread]]:
+def _running(app: Guard, listening: socket.socket) -> Iterator[tuple[uvicorn.Server, threading.Event]]:
     config = uvicorn.Config(
         app,
         log_level="error",
@@ -99,17 +100,25 @@ def _running(app: Guard, listening: socket.socket) -> Iterator[tuple[uvicorn.Ser
         h11_max_incomplete_event_size=32 * 1024,
     )
     server = uvicorn.Server(config)
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, name="slideseek-serve", daemon=True)
+    ended = threading.Event()
+
+    def run() -> None:
+        try:
+            server.run(sockets=[listening])
+        finally:
+            ended.set()
+
+    thread = threading.Thread(target=run, name="slideseek-serve", daemon=True)
     thread.start()
     try:
         while not server.started:
-            if not thread.is_alive():
+            if ended.is_set():
                 raise SlideseekError("the server could not start", "run it again; choose another --port if it persists")
             time.sleep(0.01)
-        yield server, thread
+        yield server, ended
     finally:
         server.should_exit = True
-        thread.join(timeout=10)
+        ended.wait(timeout=10)
 
 
 def _bind(port: int) -> socket.socket:

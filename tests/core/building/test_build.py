@@ -260,3 +260,22 @@ def test_bad_weights_stop_the_run_before_the_first_slide(added, tmp_path):
         build(folder)
     with Archive(folder) as archive:
         assert archive.catalog.stages() == [], "no slide is to blame"
+
+
+def test_features_shared_with_a_slide_that_changed_are_made_in_the_same_build(
+    added, tiny_slides, paint_tiny, slideseek
+):
+    folder, manifest = added("twins"), tiny_slides / "manifest.csv"
+    shutil.copy(tiny_slides / "s0.png", tiny_slides / "t0.png")
+    manifest.write_text(manifest.read_text() + "t0,t0.png,p0,colon,coarse,C0,1.0,50\n")
+    assert slideseek("add", tiny_slides, "--manifest", manifest, "-a", folder).code == 0
+    assert build(folder)[0].counts == {"ok": 9}
+    paint_tiny(tiny_slides / "s0.png", 99, True)
+    assert slideseek("add", tiny_slides, "--manifest", manifest, "-a", folder).code == 0
+    assert build(folder)[0].counts == {"ok": 1, "skipped": 8}
+    with Archive(folder) as archive:
+        engines = make_engines(archive.config.engines, load_registry())
+        ledger = Ledger(archive, str)
+        assert all(len(ledger.ready(engine)) == 9 for engine in engines)
+        assert [ledger.sound(key) is not None for _, key in ledger.ready(engines[0])] == [True] * 9
+    assert build(folder)[0].counts == {"skipped": 9}

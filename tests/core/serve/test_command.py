@@ -6,9 +6,12 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 
 import httpx
 import pytest
+
+from slideseek.serve.server import serving
 
 
 @pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
@@ -36,6 +39,21 @@ def test_it_prints_an_address_answers_and_stops_cleanly(painted_archive, tmp_pat
         assert not list(tmp_path.glob("slideseek-uploads-*"))
     finally:
         process.kill()
+
+
+def test_an_interrupt_ends_the_server_before_what_it_uses_is_closed(painted_archive, monkeypatch):
+    before = signal.signal(signal.SIGUSR1, signal.default_int_handler)
+    died = []
+    monkeypatch.setattr(threading, "excepthook", lambda told: died.append(told.exc_value))
+    try:
+        with serving(painted_archive) as running:
+            threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGUSR1)).start()
+            with pytest.raises(KeyboardInterrupt):
+                running.wait()
+            assert not running.ended.is_set()
+        assert running.ended.is_set() and died == []
+    finally:
+        signal.signal(signal.SIGUSR1, before)
 
 
 def test_a_port_in_use_and_a_folder_that_is_no_archive_are_told(painted_archive, tmp_path, slideseek):
