@@ -109,6 +109,8 @@ def open_index(archive: Archive, engine: Engine, ledger: Ledger) -> OpenIndex:
             reason = f"engine {engine.name!r} has no saved index yet"
         elif not _usable(row, engine, codes):
             reason = f"the saved index of engine {engine.name!r} is out of date"
+        elif broken := broken_seal(archive.root / row.folder, row.files):
+            reason = f"the saved index of engine {engine.name!r} cannot be used ({broken} is damaged)"
         else:
             try:
                 index, damaged = _up_to_date(archive, engine, row)

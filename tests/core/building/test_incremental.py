@@ -189,7 +189,8 @@ def test_any_damaged_file_is_named_and_the_codes_are_searched(toy, kind):
     assert len(files) >= 4
     for file in files:
         content = file.read_bytes()
-        for damage in (content[: len(content) // 2], b"\x93NUMPY foreign", b""):
+        flipped = content[:-1] + bytes([content[-1] ^ 1])
+        for damage in (content[: len(content) // 2], b"\x93NUMPY foreign", b"", flipped):
             file.write_bytes(damage)
             with Archive(archive.root) as opened:
                 found = archive.searcher(opened).search(whole_query(archive, opened), 40)
