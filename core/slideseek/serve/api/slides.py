@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any, Literal, TypeAlias
 
 from fastapi import APIRouter, Header, Path, Query, Response
@@ -138,11 +138,7 @@ async def thumbnail(
     if_none_match: IfNoneMatch = "",
 ) -> Response:
     """Return the whole slide as a small JPEG."""
-    entry = await services.entry(key)
-    etag = f'"{entry.version}-{side}"'
-    if etag in if_none_match:
-        return _unchanged(entry, v, etag)
-    return _picture(await services.pixels.run(services.pictures.thumbnail, entry, side), entry, v, etag)
+    return await _drawn(services, key, v, if_none_match, f"{side}", lambda e: services.pictures.thumbnail(e, side))
 
 
 @router.get("/slides/{key}/tiles/{level}/{column}/{row}", response_class=Response, responses=JPEG | NOT_MODIFIED)
@@ -156,14 +152,15 @@ async def tile(
     if_none_match: IfNoneMatch = "",
 ) -> Response:
     """Return one tile of the slide's pyramid."""
-    entry = await services.entry(key)
-    etag = f'"{entry.version}-{level}-{column}-{row}"'
-    if etag in if_none_match:
-        return _unchanged(entry, v, etag)
-    found = await services.pixels.run(services.pictures.tile, entry, level, column, row)
-    if found is None:
-        raise NotThereError(f"the slide has no tile {column},{row} at level {level}", "see width, height and levels")
-    return _picture(found, entry, v, etag)
+
+    def draw(entry: Entry) -> Picture:
+        found = services.pictures.tile(entry, level, column, row)
+        if found is None:
+            cause = f"the slide has no tile {column},{row} at level {level}"
+            raise NotThereError(cause, "see width, height and levels")
+        return found
+
+    return await _drawn(services, key, v, if_none_match, f"{level}-{column}-{row}", draw)
 
 
 @router.get("/slides/{key}/field", response_class=Response, responses=JPEG | NOT_MODIFIED)
@@ -178,11 +175,19 @@ async def field(
     if_none_match: IfNoneMatch = "",
 ) -> Response:
     """Return the square at x, y that is `extent` level-0 pixels wide, drawn `side` pixels wide."""
+    name = f"field-{x}-{y}-{extent:g}-{side}"
+    return await _drawn(services, key, v, if_none_match, name, lambda e: services.pictures.field(e, x, y, extent, side))
+
+
+async def _drawn(
+    services: ServicesOf, key: str, version: str, known: str, name: str, draw: Callable[[Entry], Picture]
+) -> Response:
+    """Return a picture of a slide, or that the browser's is still right; `name` tells it from the slide's others."""
     entry = await services.entry(key)
-    etag = f'"{entry.version}-field-{x}-{y}-{extent:g}-{side}"'
-    if etag in if_none_match:
-        return _unchanged(entry, v, etag)
-    return _picture(await services.pixels.run(services.pictures.field, entry, x, y, extent, side), entry, v, etag)
+    etag = f'"{entry.version}-{name}"'
+    if etag in known:
+        return _unchanged(entry, version, etag)
+    return _picture(await services.pixels.run(draw, entry), entry, version, etag)
 
 
 def _selection(directory: SlideDirectory, text: str, facet: Sequence[str]) -> Selection:
