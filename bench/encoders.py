@@ -13,6 +13,7 @@ The networks of preset `paper` get standardised inputs, are large and train for 
 `--paper-epochs` shortens their training, and the rows then say so.
 
 `--change 'layers = []'` adds a row: deep-sbfv, preset best, 5,000 bits, with that option changed (several with `;`).
+`--variants` adds rows that read the same networks otherwise: several side by side, rotated (ITQ), whitened.
 """
 
 from __future__ import annotations
@@ -26,14 +27,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bench.encoder_variants import Joined, Projected
 from slideseek.bench.measures import majority
 from slideseek.errors import SlideseekError
-from slideseek.interfaces import Checkpointed, Encoder, Index, Trainable
+from slideseek.interfaces import Encoder, Index, Trainable
 from slideseek.types import Bag
 from slideseek_plugins.encoders.bovw import Bovw
 from slideseek_plugins.encoders.c_gmm_fv import ConditionedGmmFisher
@@ -54,6 +56,15 @@ DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 NEAREST = 3
 BITS = (128, 500, 5_000, 40_000)
 RESAMPLES = 1000
+
+
+@runtime_checkable
+class Keeping(Protocol):
+    """What can train in a folder and go on there; variants do it without being plugins that can be saved."""
+
+    def fit_in(
+        self, folder: Path, bags: Sequence[Bag], labels: Sequence[str], groups: Sequence[str], progress: None = None
+    ) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -106,7 +117,7 @@ def load_tasks(data: Path, names: Sequence[str]) -> list[Task]:
     return [task for task in tasks if not names or task.name in names]
 
 
-def entries(paper_epochs: int, changes: Sequence[str] = ()) -> list[Entry]:
+def entries(paper_epochs: int, changes: Sequence[str] = (), variants: bool = False) -> list[Entry]:
     """Return the rows of the table; `make` takes the seed and the number of labels.
 
     changes: options of deep-sbfv's preset best to change, each TOML text, for a row more at 5,000 bits.
@@ -142,6 +153,8 @@ def entries(paper_epochs: int, changes: Sequence[str] = ()) -> list[Entry]:
                     make = partial(_deep, kind, {"preset": preset} | given | width | changed)
                     run = f"{name} {title}{condition}"
                     rows.append(Entry(f"{run}{size}", make, run, bool(condition)))
+    if variants:
+        rows += _variants()
     for change in changes:
         options = tomllib.loads(change.replace(";", "\n"))
         trained = {key: value for key, value in options.items() if key not in CODING}
@@ -149,6 +162,26 @@ def entries(paper_epochs: int, changes: Sequence[str] = ()) -> list[Entry]:
         run = "deep-sbfv best" + (f" {json.dumps(trained)}" if trained else "")
         rows.append(Entry(f"deep-sbfv best 5000 bits, {change}", make, run))
     return rows
+
+
+def _variants() -> list[Entry]:
+    """Return rows of what `encoder_variants` makes of deep-sbfv, preset best, at 5,000 bits."""
+
+    def network(seed: int, labels: int, bits: int) -> DeepSparseBinaryFisherVector:
+        return DeepSparseBinaryFisherVector(preset="best", labels=labels, bits=bits, seed=seed, device="cpu")
+
+    def joined(count: int, seed: int, labels: int) -> Encoder:
+        return Joined([network(seed + 1000 * i, labels, 5_000 // count) for i in range(count)])
+
+    def projected(whiten: bool, seed: int, labels: int) -> Encoder:
+        return Projected(network(seed, labels, 5_000), whiten, seed=seed)
+
+    run = "deep-sbfv best"
+    return [
+        *(Entry(f"{run} 5000 bits of {count} networks", partial(joined, count), run) for count in (2, 4)),
+        Entry(f"{run} 5000 entries, rotated (ITQ)", partial(projected, False), run),
+        Entry(f"{run} 5000 entries, whitened", partial(projected, True), run),
+    ]
 
 
 def _deep(kind: type[Encoder], options: dict[str, Any], seed: int, labels: int) -> Encoder:
@@ -259,6 +292,7 @@ def main() -> None:
     )
     parser.add_argument("--paper-epochs", type=int, default=0, help="epochs of preset paper instead of its 150")
     parser.add_argument("--change", action="append", default=[], metavar="TOML", help="a row with options changed")
+    parser.add_argument("--variants", action="store_true", help="rows of several networks, rotated and whitened codes")
     parser.add_argument("--encoders", nargs="*", default=[], help="keep rows whose name starts with one of these")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
@@ -266,7 +300,7 @@ def main() -> None:
         cache.mkdir(parents=True, exist_ok=True)
         rows = [
             row
-            for row in entries(given.paper_epochs, given.change)
+            for row in entries(given.paper_epochs, given.change, given.variants)
             if not given.encoders or row.name.startswith(tuple(given.encoders))
         ]
         for task in load_tasks(given.data, given.tasks):
@@ -328,7 +362,7 @@ def _fits(entry: Entry, task: Task) -> bool:
 def _fit(encoder: Encoder, task: Task, train: NDArray[np.int64], cache: Path) -> None:
     bags = [task.bags[i] for i in train]
     labels, groups = [task.labels[i] for i in train], [task.groups[i] for i in train]
-    if isinstance(encoder, Checkpointed):
+    if isinstance(encoder, Keeping):
         cache.mkdir(exist_ok=True)
         encoder.fit_in(cache, bags, labels, groups)
     elif isinstance(encoder, Trainable):

@@ -34,7 +34,7 @@ def test_the_loop_and_the_batched_gradient_agree(examples):
 
 def test_every_part_reports_its_targets(examples, capsys):
     slide = encoder_speed.make_bags(1, 5, 24)[0]
-    targets = encoder_speed.extraction(examples["paper"], 5, 24, 1)
+    targets = encoder_speed.extraction(examples["paper"], slide, 1, 2)
     for example in examples.values():
         targets += encoder_speed.short_codes(example, slide, 1)
     targets += encoder_speed.steps(24, 4, 1)

@@ -42,6 +42,12 @@ def reproducible(threads: int) -> Iterator[None]:
         yield from _strict(threads)
 
 
+def free_threads() -> int:
+    """Return how many CPU threads PyTorch may use: OMP_NUM_THREADS, what the caller has set, or all cores."""
+    with _turn:
+        return torch.get_num_threads()
+
+
 def _strict(threads: int) -> Iterator[None]:
     before, strict = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
     warn_only = torch.is_deterministic_algorithms_warn_only_enabled()

@@ -19,7 +19,7 @@ from slideseek.types import Bag, Code, CodeKind, CodeSpec, Float32, Float64
 from slideseek_plugins.encoders.checks import finite_features
 from slideseek_plugins.encoders.deep.checkpoint import Row, write_log
 from slideseek_plugins.encoders.deep.contribution import Evidence
-from slideseek_plugins.encoders.deep.device import Device, reproducible, resolve
+from slideseek_plugins.encoders.deep.device import Device, free_threads, reproducible, resolve
 from slideseek_plugins.encoders.deep.extraction import entries_of
 from slideseek_plugins.encoders.deep.gradients import Gradients, Job, Part
 from slideseek_plugins.encoders.deep.inputs import Inputs
@@ -68,7 +68,8 @@ class DeepFisher(ABC):
     slide takes those of all), or over `all`. centre: subtract the training mean. scale: divide by the training
     standard deviation.
     pool: patches the shuffle pool holds in memory. threads: CPU threads of training; weights depend on it in the
-    last bits. precision: of coding. amp: train in bfloat16 on CUDA. device: where to run.
+    last bits (coding takes all that PyTorch may use, and no bit depends on them). precision: of coding. amp: train in
+    bfloat16 on CUDA. device: where to run.
     """
 
     preset: Preset = "paper"
@@ -279,7 +280,7 @@ class DeepFisher(ABC):
             raise SlideseekError("precision = 'float64' does not exist on MPS", "set device = 'cpu'")
         layers = self.settings_.coded_layers(model.width)
         network = model.copy_network().to(device, torch.float64 if self.precision == "float64" else torch.float32)
-        return Gradients(network, model.inputs, layers)
+        return Gradients(network, model.inputs, layers, free_threads() if device.type == "cpu" else 1)
 
     def _table(self, model: Model, bag: Bag) -> Table:
         return model.tables[self._table_name(bag)]

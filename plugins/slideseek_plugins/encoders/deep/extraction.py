@@ -7,9 +7,9 @@ a single entry of it is one inner product of two columns, so that a code of M en
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 import torch
@@ -139,7 +139,7 @@ def backpropagate(
                 delta["logits"] = chance * (pushed - (chance * pushed).sum(dim=1, keepdim=True))
                 into = into + delta["logits"] @ network.logits.weight
             top = len(network.encoder) - 1
-            delta[f"encoder.{top}"] = into * network.slope(h)
+            delta[f"encoder.{top}"] = network.back(into, h)
             for i in range(top, 0, -1):
                 if need.before(f"encoder.{i}"):
                     delta[f"encoder.{i - 1}"] = _through(network, f"encoder.{i}", delta, inward[f"encoder.{i}"])
@@ -161,15 +161,32 @@ class _Need:
 
 def _through(network: CVAE, name: str, delta: dict[str, Tensor], inward: Tensor) -> Tensor:
     """Return delta of the layer before `name`: back through its weights and the activation that made `inward`."""
-    return (delta[name] @ network.layer(name).weight).mul_(network.slope(inward))
+    return network.back(delta[name] @ network.layer(name).weight, inward)
 
 
-def full_sums(layers: dict[str, tuple[int, int]], traces: dict[str, Trace], out: Tensor) -> None:
-    """Write the summed gradients of all parameters of `layers` into `out`, flattened in parameter order."""
+def joined(blocks: Sequence[dict[str, Trace]]) -> dict[str, Trace]:
+    """Return the traces of all patches from those of some after those of others."""
+    if len(blocks) == 1:
+        return blocks[0]
+    return {
+        name: Trace(*(torch.cat([getattr(block[name], item) for block in blocks]) for item in ("delta", "inward")))
+        for name in blocks[0]
+    }
+
+
+def full_sums(layers: dict[str, tuple[int, int]], traces: dict[str, Trace], out: Tensor) -> list[Callable[[], None]]:
+    """Return tasks, one a layer, that write the summed gradients of all parameters of `layers` into `out`, flattened in
+    parameter order; the longest come first."""
+
+    def sums(trace: Trace, weights: Tensor, biases: Tensor) -> None:
+        torch.mm(trace.delta.T, trace.inward, out=weights)
+        torch.sum(trace.delta, dim=0, out=biases)
+
+    tasks: list[tuple[int, Callable[[], None]]] = []
     start = 0
     for name, (outputs, inputs) in layers.items():
-        trace = traces[name]
         middle, stop = start + outputs * inputs, start + outputs * (inputs + 1)
-        torch.mm(trace.delta.T, trace.inward, out=out[start:middle].view(outputs, inputs))
-        torch.sum(trace.delta, dim=0, out=out[middle:stop])
+        weights, biases = out[start:middle].view(outputs, inputs), out[middle:stop]
+        tasks.append((outputs * inputs, partial(sums, traces[name], weights, biases)))
         start = stop
+    return [task for _, task in sorted(tasks, key=lambda item: -item[0])]

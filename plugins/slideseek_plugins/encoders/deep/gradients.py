@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
 
 import numpy as np
 import torch
 
 from slideseek.types import Float32, Float64, Int64
-from slideseek_plugins.encoders.deep.extraction import Entries, Trace, backpropagate, entries_of, full_sums
+from slideseek_plugins.encoders.deep.extraction import Entries, Trace, backpropagate, entries_of, full_sums, joined
 from slideseek_plugins.encoders.deep.inputs import Inputs
 from slideseek_plugins.encoders.deep.narrowing import Narrow, narrowed
 from slideseek_plugins.encoders.deep.network import CVAE
+from slideseek_plugins.encoders.deep.workers import run
 from slideseek_plugins.encoders.order import CHUNK, canonical_chunks
 
 _FEW = 16
@@ -21,6 +24,9 @@ _FEW = 16
 _ALIGN = 8
 """Slides start at multiples of this row in a pass and are padded to it: matrix products treat the rows of a full tile
 alike, so that a patch gets the same bits alone and in company."""
+
+_BLOCK = 48
+"""Rows a thread takes at least: with fewer, reading the weights takes longer than the arithmetic."""
 
 
 @dataclass(frozen=True)
@@ -49,12 +55,14 @@ class Gradients:
     """Take mean gradients of the reconstruction loss with respect to the parameters of `layers`.
 
     The result is the same bits whatever the order of a slide's patches, whichever slides share a pass, and whatever
-    the number of threads the process is set to: callers run it on one thread (`reproducible(1)`).
+    the number of `threads`: these share out patches and layers between them, and every matrix product runs on one
+    (callers see to that by `reproducible(1)`).
     """
 
     network: CVAE
     inputs: Inputs
     layers: dict[str, tuple[int, int]]
+    threads: int = 1
 
     @property
     def size(self) -> int:
@@ -112,12 +120,13 @@ class Gradients:
             return
         wanted, fed = self._asked([jobs[number].part for number, _ in waiting])
         traces = self._pass([(jobs[i].site, len(jobs[i].features), chunk) for i, chunk in waiting], wanted, fed)
-        start = 0
+        start, tasks = 0, []
         for number, chunk in waiting:
             own = {name: trace.rows(start, start + len(chunk)) for name, trace in traces.items()}
-            found = self._sums(own, jobs[number].part)
-            sums[number] = sums[number].astype(np.float64) + found if number in sums else found
+            tasks.append(partial(self._sums, own, jobs[number].part, 1 if len(waiting) > 1 else self.threads))
             start += _padded(len(chunk))
+        for (number, _), found in zip(waiting, run(tasks, self.threads)):
+            sums[number] = sums[number].astype(np.float64) + found if number in sums else found
 
     def _asked(self, parts: Sequence[Part]) -> tuple[list[str], list[str]]:
         """Return the layers whose traces are wanted, and those of which only what goes in is."""
@@ -145,19 +154,33 @@ class Gradients:
             start += _padded(len(chunk))
         y = self.inputs(x, self.dtype, self.device)
         sites, weights = torch.from_numpy(site).to(self.device), torch.from_numpy(weight).to(self.device, self.dtype)
-        return backpropagate(self.network, y, sites, wanted, weights, fed)
+        bounds = self._blocks(total)
+        tasks = [
+            partial(backpropagate, self.network, y[start:stop], sites[start:stop], wanted, weights[start:stop], fed)
+            for start, stop in pairwise(bounds)
+        ]
+        return joined(run(tasks, self.threads))
 
-    def _sums(self, traces: dict[str, Trace], part: Part) -> Float32 | Float64:
+    def _blocks(self, rows: int) -> list[int]:
+        """Return where the blocks begin that threads share the rows of a pass out in, and `rows`.
+
+        Blocks begin at multiples of `_ALIGN` as slides do, so that no bit changes by it.
+        """
+        count = max(1, min(self.threads, rows // _BLOCK))
+        return [rows // _ALIGN * i // count * _ALIGN for i in range(count)] + [rows]
+
+    def _sums(self, traces: dict[str, Trace], part: Part, threads: int) -> Float32 | Float64:
         if part.chosen is not None and part.entries:
             values = np.empty(len(part.chosen))
             own = {part.narrow.layer: part.narrow.trace(self.network, traces)} if part.narrow else {}
-            for entry in part.entries:
-                values[entry.place] = entry.sums(own.get(entry.layer, traces[entry.layer]))
+            tasks = [partial(entry.sums, own.get(entry.layer, traces[entry.layer])) for entry in part.entries]
+            for entry, found in zip(part.entries, run(tasks, threads)):
+                values[entry.place] = found
             return values
         out = torch.empty(self.size, dtype=self.dtype, device=self.device)
-        full_sums(self.layers, {name: trace.aligned() for name, trace in traces.items()}, out)
-        found: Float32 | Float64 = out.cpu().numpy()
-        return found if part.chosen is None else found[part.chosen]
+        run(full_sums(self.layers, {name: trace.aligned() for name, trace in traces.items()}, out), threads)
+        gradient: Float32 | Float64 = out.cpu().numpy()
+        return gradient if part.chosen is None else gradient[part.chosen]
 
 
 def _padded(rows: int) -> int:

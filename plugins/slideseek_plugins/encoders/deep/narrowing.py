@@ -32,8 +32,8 @@ class Narrow:
         A slide is taken alone, so that the product does not depend on the slides that shared the pass.
         """
         after = traces[self.following].aligned()
-        back = after.delta @ self.weight
-        return Trace(back.mul_(network.slope(after.inward.index_select(1, self.rows))), traces[self.layer].inward)
+        activated = after.inward.index_select(1, self.rows)
+        return Trace(network.back(after.delta @ self.weight, activated), traces[self.layer].inward)
 
 
 def narrowed(network: CVAE, entries: tuple[Entries, ...]) -> tuple[tuple[Entries, ...], Narrow | None]:

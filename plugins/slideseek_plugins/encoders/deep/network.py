@@ -96,28 +96,30 @@ class CVAE(nn.Module):
         return module
 
     def act(self, x: Tensor) -> Tensor:
-        """Apply the activation."""
+        """Apply the activation to `x` in place, and return it."""
         match self.activation:
             case "relu":
-                return functional.relu(x)
+                return torch.relu_(x)
             case "leaky-relu":
-                return functional.leaky_relu(x, _LEAK)
+                return functional.leaky_relu_(x, _LEAK)
             case "elu":
-                return functional.elu(x)
+                return functional.elu_(x)
             case "tanh":
-                return torch.tanh(x)
+                return torch.tanh_(x)
 
-    def slope(self, activated: Tensor) -> Tensor:
-        """Return the derivative of the activation, written in terms of its *output*."""
+    def back(self, delta: Tensor, activated: Tensor) -> Tensor:
+        """Multiply `delta` in place by the derivative of the activation at its output `activated`, and return it."""
+        backward = torch.ops.aten
         match self.activation:
             case "relu":
-                return activated.sign()
+                backward.threshold_backward.grad_input(delta, activated, 0, grad_input=delta)
             case "leaky-relu":
-                return torch.where(activated > 0, torch.ones_like(activated), torch.full_like(activated, _LEAK))
+                backward.leaky_relu_backward.grad_input(delta, activated, _LEAK, True, grad_input=delta)
             case "elu":
-                return torch.where(activated > 0, torch.ones_like(activated), activated + 1)
+                backward.elu_backward.grad_input(delta, 1, 1, 1, True, activated, grad_input=delta)
             case "tanh":
-                return 1 - activated.square()
+                backward.tanh_backward.grad_input(delta, activated, grad_input=delta)
+        return delta
 
     def forward(self, x: Tensor, site: Tensor, noise: Tensor | None) -> Output:
         """Reconstruct patches.

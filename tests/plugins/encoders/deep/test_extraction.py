@@ -4,10 +4,12 @@ import numpy as np
 import pytest
 import torch
 
+from slideseek_plugins.encoders.deep.device import reproducible
 from slideseek_plugins.encoders.deep.extraction import backpropagate, entries_of, full_sums
 from slideseek_plugins.encoders.deep.gradients import Gradients, Job
 from slideseek_plugins.encoders.deep.inputs import Inputs
 from slideseek_plugins.encoders.deep.network import CVAE, Shape
+from slideseek_plugins.encoders.deep.workers import run
 
 
 def make(sites=2, labels=3, activation="relu", hidden=(12, 9), width=10, dtype=torch.float64):
@@ -34,7 +36,7 @@ def test_equals_the_per_patch_average(activation, sites, labels, hidden):
     x, site = torch.randn(17, 10, dtype=torch.float64), torch.zeros(17, dtype=torch.int64)
     layers = network.shape.layers()
     out = torch.empty(network.shape.parameters(), dtype=torch.float64)
-    full_sums(layers, backpropagate(network, x, site, list(layers)), out)
+    run(full_sums(layers, backpropagate(network, x, site, list(layers)), out), 1)
     torch.testing.assert_close(out / 17, per_patch(network, x, site), rtol=1e-9, atol=1e-12)
 
 
@@ -53,7 +55,7 @@ def test_equals_finite_differences():
     x, site = torch.randn(6, 10, dtype=torch.float64), torch.tensor([0, 1, 1, 0, 1, 0])
     layers = network.shape.layers()
     out = torch.empty(network.shape.parameters(), dtype=torch.float64)
-    full_sums(layers, backpropagate(network, x, site, list(layers)), out)
+    run(full_sums(layers, backpropagate(network, x, site, list(layers)), out), 1)
     flat = torch.nn.utils.parameters_to_vector(network.parameters()).detach()
 
     def loss(vector):
@@ -96,7 +98,7 @@ def test_entries_cover_weights_and_biases_of_every_layer():
     x, site = torch.randn(5, 10, dtype=torch.float64), torch.ones(5, dtype=torch.int64)
     traces = backpropagate(network, x, site, list(layers))
     whole = torch.empty(size, dtype=torch.float64)
-    full_sums(layers, traces, whole)
+    run(full_sums(layers, traces, whole), 1)
     order = np.random.default_rng(0).permutation(size)
     entries = entries_of(layers, order)
     assert [entry.layer for entry in entries] == list(layers)
@@ -106,6 +108,24 @@ def test_entries_cover_weights_and_biases_of_every_layer():
         listed[entry.place] = entry.products(traces[entry.layer]).sum(dim=0).numpy()
     for found in (added, listed):
         np.testing.assert_allclose(found, whole.numpy()[order], rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("activation", ["relu", "elu"])
+@pytest.mark.parametrize("part", ["whole", "few", "many"])
+@pytest.mark.parametrize("sizes", [[100], [700], [3, 90, 1, 17, 300, 8], [40] * 20])
+def test_the_bits_do_not_depend_on_the_threads(activation, part, sizes):
+    shape = Shape(64, 3, 4, (160, 96), 20)
+    network, rng = CVAE.seeded(0, shape, activation), np.random.default_rng(5)
+    slides = [rng.normal(size=(size, 64)).astype(np.float32) for size in sizes]
+    chosen = {"whole": None, "few": 300, "many": 9_000}[part]
+    found = []
+    for threads in (1, 2, 3, 5):
+        gradients = Gradients(network, Inputs.plain(64, 0.0), shape.layers(), threads)
+        entries = None if chosen is None else np.arange(0, gradients.size, gradients.size // chosen)
+        with reproducible(1):
+            jobs = [Job(slide, i % 3, gradients.part(entries)) for i, slide in enumerate(slides)]
+            found.append([mean.tobytes() for mean in gradients.means(jobs)])
+    assert found[0] == found[1] == found[2] == found[3]
 
 
 def test_a_long_slide_is_taken_in_chunks_with_bounded_memory(tmp_path):

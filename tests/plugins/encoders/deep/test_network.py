@@ -39,12 +39,13 @@ def test_the_site_enters_only_where_conditioned():
 
 
 @pytest.mark.parametrize("activation", ["relu", "leaky-relu", "elu", "tanh"])
-def test_slope_is_the_derivative_of_the_activation(activation):
+def test_the_way_back_is_the_derivative_of_the_activation(activation):
     network = CVAE(3, 0, 0, (2,), 1, activation)
     x = torch.linspace(-3, 3, 50, dtype=torch.float64, requires_grad=True)
-    y = network.act(x)
-    (wanted,) = torch.autograd.grad(y.sum(), x)
-    assert torch.allclose(network.slope(y.detach()), wanted)
+    y = network.act(x.clone())
+    delta = torch.randn(50, dtype=torch.float64)
+    (wanted,) = torch.autograd.grad(y, x, delta)
+    assert torch.allclose(network.back(delta.clone(), y.detach()), wanted)
 
 
 def test_seeded_weights_leave_the_global_random_state_alone():
