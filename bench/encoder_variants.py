@@ -11,7 +11,6 @@ from pathlib import Path
 
 import numpy as np
 
-from slideseek.interfaces import Progress
 from slideseek.types import Bag, Code, CodeSpec, Float64
 from slideseek_plugins.encoders.deep_sbfv import DeepSparseBinaryFisherVector
 from slideseek_plugins.encoders.normalise import signed_root, unit
@@ -30,19 +29,12 @@ class Joined:
         """Return the sum of the members' bits."""
         return CodeSpec("bits", sum(member.spec(width).width for member in self.members))
 
-    def fit_in(
-        self,
-        folder: Path,
-        bags: Sequence[Bag],
-        labels: Sequence[str],
-        groups: Sequence[str],
-        progress: Progress | None = None,
-    ) -> None:
+    def fit_in(self, folder: Path, bags: Sequence[Bag], labels: Sequence[str], groups: Sequence[str]) -> None:
         """Fit every member on the same slides."""
         for number, member in enumerate(self.members):
             own = folder / f"member-{number}" if number else folder
             own.mkdir(exist_ok=True)
-            member.fit_in(own, bags, labels, groups, progress)
+            member.fit_in(own, bags, labels, groups)
 
     def encode(self, bag: Bag) -> Code:
         """Return one row of all bits."""
@@ -70,16 +62,9 @@ class Projected:
         """Return `limit`, or the dimensions there are once that is known."""
         return CodeSpec("float" if self.whiten else "bits", self.axes_.shape[1] or self.limit)
 
-    def fit_in(
-        self,
-        folder: Path,
-        bags: Sequence[Bag],
-        labels: Sequence[str],
-        groups: Sequence[str],
-        progress: Progress | None = None,
-    ) -> None:
+    def fit_in(self, folder: Path, bags: Sequence[Bag], labels: Sequence[str], groups: Sequence[str]) -> None:
         """Fit the network, then learn the projection from the codes of the training slides."""
-        self.network.fit_in(folder, bags, labels, groups, progress)
+        self.network.fit_in(folder, bags, labels, groups)
         values = np.stack([self._values(bag) for bag in bags])
         self.centre_ = values.mean(axis=0)
         _, spread, axes = np.linalg.svd(values - self.centre_, full_matrices=False)

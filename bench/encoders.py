@@ -62,9 +62,7 @@ RESAMPLES = 1000
 class Keeping(Protocol):
     """What can train in a folder and go on there; variants do it without being plugins that can be saved."""
 
-    def fit_in(
-        self, folder: Path, bags: Sequence[Bag], labels: Sequence[str], groups: Sequence[str], progress: None = None
-    ) -> None: ...
+    def fit_in(self, folder: Path, bags: Sequence[Bag], labels: Sequence[str], groups: Sequence[str]) -> None: ...
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,111 @@
+"""The comparison of encoders: folds, scores, what is kept, and the variants it judges."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+from bench import encoder_variants, encoders
+from slideseek.types import Bag
+from slideseek_plugins.encoders.deep_sbfv import DeepSparseBinaryFisherVector
+
+WIDTH = 6
+
+
+@pytest.fixture(scope="module")
+def task():
+    """24 slides of 12 patients in two classes that differ in their mean."""
+    rng = np.random.default_rng(0)
+    labels = ["ab"[i // 2 % 2] for i in range(24)]
+    bags = [
+        Bag(
+            f"s{i}",
+            (rng.normal(size=(9, WIDTH)) + 4 * (label == "b") - 2).astype(np.float32),
+            np.zeros((9, 2), np.int32),
+        )
+        for i, label in enumerate(labels)
+    ]
+    return encoders.Task("toy", "toy", bags, labels, labels, [f"p{i // 2}" for i in range(24)])
+
+
+def network(seed, bits=20):
+    return DeepSparseBinaryFisherVector(
+        preset="best", labels=2, bits=bits, seed=seed, hidden=(8,), latent=3, epochs=2, device="cpu"
+    )
+
+
+@pytest.mark.parametrize("count", [0, 4])
+def test_no_patient_is_on_both_sides(task, count):
+    fold = encoders.folds(task, count, seed=1)
+    assert len(set(fold)) == (count or 12)
+    for patient in set(task.groups):
+        assert len({f for f, group in zip(fold, task.groups) if group == patient}) == 1
+
+
+def test_macro_f1_equals_scikit_learn():
+    from sklearn.metrics import f1_score
+
+    rng = np.random.default_rng(2)
+    truth, said = (rng.choice(list("abc"), 40).tolist() for _ in range(2))
+    weights = rng.integers(1, 4, 40).astype(np.float64)
+    wanted = 100 * f1_score(truth, said, average="macro", sample_weight=weights)
+    assert encoders.macro_f1(truth, said, weights) == pytest.approx(wanted)
+
+
+def test_a_good_encoder_scores_well_and_its_answers_are_kept(task, tmp_path, monkeypatch, capsys):
+    rows = [row for row in encoders.entries(0) if row.name in ("yottixel", "mean", "gmm-fv")]
+    encoders.print_table(task, rows, 2, 3, tmp_path)
+    printed = capsys.readouterr().out
+    assert "toy: 24 slides, 12 patients, 2 classes" in printed
+    (line,) = [line for line in printed.splitlines() if line.startswith("mean ")]
+    assert float(line.split()[1]) > 90
+    monkeypatch.setattr(encoders, "predict", None)  # a second run asks nobody
+    encoders.print_table(task, rows, 2, 3, tmp_path)
+    (again,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("mean ")]
+    assert again.split()[1:3] == line.split()[1:3]
+
+
+def test_rows_have_names_of_their_own_and_variants_share_the_trained_network():
+    rows = encoders.entries(20, ["centre = true", "epochs = 3"], variants=True)
+    assert len({row.name for row in rows}) == len(rows)
+    runs = {row.name: row.run for row in rows}
+    own = runs["deep-sbfv best 5000 bits"]
+    for name in ("5000 bits, centre = true", "5000 bits of 2 networks", "5000 entries, rotated (ITQ)"):
+        assert runs[f"deep-sbfv best {name}"] == own
+    assert runs["deep-sbfv best 5000 bits, epochs = 3"] != own
+
+
+def test_several_networks_give_their_codes_side_by_side(task, tmp_path):
+    both = encoder_variants.Joined([network(0), network(1)])
+    both.fit_in(tmp_path, task.bags, task.labels, task.groups)
+    alone = network(1)
+    alone.fit(task.bags, task.labels, task.groups)
+    assert both.spec(WIDTH).width == 40
+    bits = np.unpackbits(both.encode(task.bags[3]).rows[0], count=40)
+    assert bits[20:].tolist() == np.unpackbits(alone.encode(task.bags[3]).rows[0], count=20).tolist()
+    assert bits[:20].tolist() != bits[20:].tolist()
+
+
+@pytest.mark.parametrize("whiten", [False, True])
+def test_projected_codes_are_those_of_the_training_slides(task, tmp_path, whiten):
+    made = encoder_variants.Projected(network(0), whiten, limit=7)
+    made.fit_in(tmp_path, task.bags, task.labels, task.groups)
+    codes = np.stack([made.encode(bag).rows[0] for bag in task.bags])
+    assert made.spec(WIDTH).width == 7
+    assert len(codes[0]) == made.spec(WIDTH).row_shape[0]
+    if whiten:
+        assert np.abs(np.cov(codes.T, bias=True) - np.eye(7) / len(task.bags)).max() < 1e-5
+
+
+def test_itq_rotates_towards_the_corners():
+    values = np.random.default_rng(3).normal(size=(200, 6)) * [5, 4, 3, 2, 1, 0.5]
+    rotation = encoder_variants.itq(values, 0)
+    assert np.abs(rotation @ rotation.T - np.eye(6)).max() < 1e-10
+
+    def loss(v):
+        return ((v - np.sign(v)) ** 2).sum()
+
+    start = np.linalg.qr(np.random.default_rng(0).normal(size=(6, 6)))[0]
+    assert loss(values @ rotation) < min(loss(values), loss(values @ start))
