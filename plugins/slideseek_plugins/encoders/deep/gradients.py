@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import pairwise
+from itertools import islice, pairwise
+from typing import TypeAlias
 
 import numpy as np
 import torch
@@ -27,6 +28,9 @@ alike, so that a patch gets the same bits alone and in company."""
 
 _BLOCK = 48
 """Rows a thread takes at least: with fewer, reading the weights takes longer than the arithmetic."""
+
+Chunks: TypeAlias = list[tuple[int, Float32]]
+"""Chunks of patches, each with the number of its slide."""
 
 
 @dataclass(frozen=True)
@@ -55,8 +59,8 @@ class Gradients:
     """Take mean gradients of the reconstruction loss with respect to the parameters of `layers`.
 
     The result is the same bits whatever the order of a slide's patches, whichever slides share a pass, and whatever
-    the number of `threads`: these share out patches and layers between them, and every matrix product runs on one
-    (callers see to that by `reproducible(1)`).
+    the number of `threads`: these share passes, patches and layers out between them, and every matrix product runs on
+    one (callers see to that by `reproducible(1)`).
     """
 
     network: CVAE
@@ -91,42 +95,39 @@ class Gradients:
         Chunks are added up in float64. The whole gradient of a slide of one chunk stays in the type of the pass: it
         is long, and there is nothing to add up.
         """
-        waiting: list[tuple[int, Float32]] = []
         sums: dict[int, Float32 | Float64] = {}
-        rows = done = 0
-        for number, job in enumerate(jobs):
-            for _, chunk in canonical_chunks(job.features):
-                if waiting and rows + _padded(len(chunk)) > CHUNK:
-                    self._add(waiting, jobs, sums)
-                    waiting, rows = [], 0
-                    while done < number:
-                        yield sums.pop(done)
-                        done += 1
-                waiting.append((number, chunk))
-                rows += _padded(len(chunk))
-        self._add(waiting, jobs, sums)
-        while done < len(jobs):
-            yield sums.pop(done)
-            done += 1
+        done = 0
+        # Whole gradients are long: one pass of small slides makes many of them, and one is enough at a time.
+        together = self.threads if all(job.part.entries for job in jobs) else 1
+        passes = _passes(jobs)
+        while group := list(islice(passes, together)):
+            tasks = [partial(self._take, chunks, jobs, max(1, self.threads // len(group))) for chunks in group]
+            for chunks, taken in zip(group, run(tasks, self.threads)):
+                for (number, _), found in zip(chunks, taken):
+                    sums[number] = sums[number].astype(np.float64) + found if number in sums else found
+            unfinished = group[-1][-1][0]
+            while done < unfinished:
+                yield sums.pop(done)
+                done += 1
+        yield from sums.values()
 
     def traces(self, features: Float32, site: int, wanted: Sequence[str]) -> Iterator[tuple[Int64, dict[str, Trace]]]:
         """Yield (row numbers, traces of the `wanted` layers) of a slide's patches, chunk by chunk."""
         for rows, chunk in canonical_chunks(features):
-            traces = self._pass([(site, 1, chunk)], wanted)
+            traces = self._pass([(site, 1, chunk)], wanted, (), self.threads)
             yield rows, {name: trace.rows(0, len(chunk)) for name, trace in traces.items()}
 
-    def _add(self, waiting: list[tuple[int, Float32]], jobs: Sequence[Job], sums: dict[int, Float32 | Float64]) -> None:
-        if not waiting:
-            return
-        wanted, fed = self._asked([jobs[number].part for number, _ in waiting])
-        traces = self._pass([(jobs[i].site, len(jobs[i].features), chunk) for i, chunk in waiting], wanted, fed)
+    def _take(self, chunks: Chunks, jobs: Sequence[Job], threads: int) -> list[Float32 | Float64]:
+        """Return what each of `chunks`, in one pass, adds to the mean of its slide."""
+        wanted, fed = self._asked([jobs[number].part for number, _ in chunks])
+        parts = [(jobs[number].site, len(jobs[number].features), chunk) for number, chunk in chunks]
+        traces = self._pass(parts, wanted, fed, threads)
         start, tasks = 0, []
-        for number, chunk in waiting:
+        for number, chunk in chunks:
             own = {name: trace.rows(start, start + len(chunk)) for name, trace in traces.items()}
-            tasks.append(partial(self._sums, own, jobs[number].part, 1 if len(waiting) > 1 else self.threads))
+            tasks.append(partial(self._sums, own, jobs[number].part, max(1, threads // len(chunks))))
             start += _padded(len(chunk))
-        for (number, _), found in zip(waiting, run(tasks, self.threads)):
-            sums[number] = sums[number].astype(np.float64) + found if number in sums else found
+        return run(tasks, threads)
 
     def _asked(self, parts: Sequence[Part]) -> tuple[list[str], list[str]]:
         """Return the layers whose traces are wanted, and those of which only what goes in is."""
@@ -141,7 +142,7 @@ class Gradients:
         return sorted(wanted), sorted(fed)
 
     def _pass(
-        self, parts: Sequence[tuple[int, int, Float32]], wanted: Sequence[str], fed: Sequence[str] = ()
+        self, parts: Sequence[tuple[int, int, Float32]], wanted: Sequence[str], fed: Sequence[str], threads: int
     ) -> dict[str, Trace]:
         """Run chunks given as (site, patches in the whole slide, rows) through the network, one after another."""
         total = sum(_padded(len(chunk)) for _, _, chunk in parts)
@@ -154,20 +155,12 @@ class Gradients:
             start += _padded(len(chunk))
         y = self.inputs(x, self.dtype, self.device)
         sites, weights = torch.from_numpy(site).to(self.device), torch.from_numpy(weight).to(self.device, self.dtype)
-        bounds = self._blocks(total)
+        bounds = _blocks(total, threads)
         tasks = [
             partial(backpropagate, self.network, y[start:stop], sites[start:stop], wanted, weights[start:stop], fed)
             for start, stop in pairwise(bounds)
         ]
-        return joined(run(tasks, self.threads))
-
-    def _blocks(self, rows: int) -> list[int]:
-        """Return where the blocks begin that threads share the rows of a pass out in, and `rows`.
-
-        Blocks begin at multiples of `_ALIGN` as slides do, so that no bit changes by it.
-        """
-        count = max(1, min(self.threads, rows // _BLOCK))
-        return [rows // _ALIGN * i // count * _ALIGN for i in range(count)] + [rows]
+        return joined(run(tasks, threads))
 
     def _sums(self, traces: dict[str, Trace], part: Part, threads: int) -> Float32 | Float64:
         if part.chosen is not None and part.entries:
@@ -181,6 +174,30 @@ class Gradients:
         run(full_sums(self.layers, {name: trace.aligned() for name, trace in traces.items()}, out), threads)
         gradient: Float32 | Float64 = out.cpu().numpy()
         return gradient if part.chosen is None else gradient[part.chosen]
+
+
+def _passes(jobs: Sequence[Job]) -> Iterator[Chunks]:
+    """Yield the chunks that go through the network in one pass, slide by slide in the order of `jobs`."""
+    waiting: Chunks = []
+    rows = 0
+    for number, job in enumerate(jobs):
+        for _, chunk in canonical_chunks(job.features):
+            if waiting and rows + _padded(len(chunk)) > CHUNK:
+                yield waiting
+                waiting, rows = [], 0
+            waiting.append((number, chunk))
+            rows += _padded(len(chunk))
+    if waiting:
+        yield waiting
+
+
+def _blocks(rows: int, threads: int) -> list[int]:
+    """Return where the blocks begin that threads share the rows of a pass out in, and `rows`.
+
+    Blocks begin at multiples of `_ALIGN` as slides do, so that no bit changes by it.
+    """
+    count = max(1, min(threads, rows // _BLOCK))
+    return [rows // _ALIGN * i // count * _ALIGN for i in range(count)] + [rows]
 
 
 def _padded(rows: int) -> int:

@@ -112,7 +112,7 @@ def test_entries_cover_weights_and_biases_of_every_layer():
 
 @pytest.mark.parametrize("activation", ["relu", "elu"])
 @pytest.mark.parametrize("part", ["whole", "few", "many"])
-@pytest.mark.parametrize("sizes", [[100], [700], [3, 90, 1, 17, 300, 8], [40] * 20])
+@pytest.mark.parametrize("sizes", [[100], [700], [3, 90, 1, 17, 300, 8], [40] * 20, [1500, 30, 600]])
 def test_the_bits_do_not_depend_on_the_threads(activation, part, sizes):
     shape = Shape(64, 3, 4, (160, 96), 20)
     network, rng = CVAE.seeded(0, shape, activation), np.random.default_rng(5)
