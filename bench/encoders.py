@@ -32,6 +32,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from bench.encoder_figure import draw
 from bench.encoder_variants import Joined, Projected
 from slideseek.bench.measures import majority
 from slideseek.errors import SlideseekError
@@ -291,6 +292,7 @@ def main() -> None:
     parser.add_argument("--paper-epochs", type=int, default=0, help="epochs of preset paper instead of its 150")
     parser.add_argument("--change", action="append", default=[], metavar="TOML", help="a row with options changed")
     parser.add_argument("--variants", action="store_true", help="rows of several networks, rotated and whitened codes")
+    parser.add_argument("--figure", type=Path, help="draw quality against the number of bits into this file")
     parser.add_argument("--encoders", nargs="*", default=[], help="keep rows whose name starts with one of these")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
@@ -301,12 +303,16 @@ def main() -> None:
             for row in entries(given.paper_epochs, given.change, given.variants)
             if not given.encoders or row.name.startswith(tuple(given.encoders))
         ]
-        for task in load_tasks(given.data, given.tasks):
-            print_table(task, rows, given.seeds, given.folds, cache)
+        scores = {
+            task.name: print_table(task, rows, given.seeds, given.folds, cache)
+            for task in load_tasks(given.data, given.tasks)
+        }
+        if given.figure:
+            draw(scores, BITS, given.figure)
 
 
-def print_table(task: Task, rows: Sequence[Entry], seeds: int, count: int, cache: Path) -> None:
-    """Print the rows that apply to a task as they are done."""
+def print_table(task: Task, rows: Sequence[Entry], seeds: int, count: int, cache: Path) -> dict[str, Result]:
+    """Print the rows that apply to a task as they are done, and return their scores by name."""
     patients, classes = len(set(task.groups)), len(set(task.targets))
     print(f"\n{task.name}: {len(task.bags)} slides, {patients} patients, {classes} classes")
     print(f"{'':54s} macro F1     seconds   vs yottixel     vs gmm-fv")
@@ -322,6 +328,7 @@ def print_table(task: Task, rows: Sequence[Entry], seeds: int, count: int, cache
         versus = "   ".join(result.against(found[name]) for name in ("yottixel", "gmm-fv") if name in found)
         error = float(result.resampled.std())
         print(f"{entry.name:54s} {result.mean:5.1f} +-{error:4.1f} {seconds:9.1f}   {versus}", flush=True)
+    return found
 
 
 def _file_name(name: str) -> str:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-from bench import encoder_variants, encoders
+from bench import encoder_figure, encoder_variants, encoders
 from slideseek.types import Bag
 from slideseek_plugins.encoders.deep_sbfv import DeepSparseBinaryFisherVector
 
@@ -109,3 +109,23 @@ def test_itq_rotates_towards_the_corners():
 
     start = np.linalg.qr(np.random.default_rng(0).normal(size=(6, 6)))[0]
     assert loss(values @ rotation) < min(loss(values), loss(values @ start))
+
+
+def test_the_figure_has_a_curve_through_the_rows_of_bits(tmp_path, monkeypatch):
+    from matplotlib.axes import Axes
+
+    drawn = {}
+    monkeypatch.setattr(Axes, "errorbar", lambda self, x, y, e, label, **look: drawn.setdefault(label, (x, y)))
+    score = {
+        name: encoders.Result(mean, np.array([mean, mean + 1]))
+        for name, mean in {
+            "yottixel": 60.0,
+            "deep-sbfv paper (20 epochs) 128 bits": 50.0,
+            "deep-sbfv paper (20 epochs) conditioned 128 bits": 10.0,
+            "deep-sbfv paper (20 epochs) 500 bits": 55.0,
+            "deep-sbfv paper (20 epochs) all bits": 70.0,
+        }.items()
+    }
+    encoder_figure.draw({"a": score, "b": score}, encoders.BITS, tmp_path / "figure.png")
+    assert drawn == {"deep-sbfv paper": ([128, 500], [50.0, 55.0])}
+    assert (tmp_path / "figure.png").read_bytes().startswith(b"\x89PNG")

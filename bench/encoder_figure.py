@@ -1,0 +1,61 @@
+"""Draw what `python -m bench.encoders` found: quality against the number of bits, a panel a task."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+
+
+class Scored(Protocol):
+    """A macro F1 in %, and its resampled values."""
+
+    @property
+    def mean(self) -> float: ...
+    @property
+    def resampled(self) -> NDArray[np.float64]: ...
+
+
+LINES = {"yottixel": "#666666", "gmm-fv": "#b07d2b", "mean": "#7a9e3a"}
+"""Encoders without a number of bits, drawn as levels."""
+
+CURVES = {
+    "deep-sbfv best": "#1f5fa8",
+    "deep-bfv best": "#6ba3d6",
+    "deep-sbfv paper": "#b3282d",
+    "deep-bfv paper": "#e08a8c",
+}
+
+
+def draw(tasks: Mapping[str, Mapping[str, Scored]], bits: Sequence[int], file: Path) -> None:
+    """Write a figure of `tasks` (name -> row of the table -> score); curves go through the rows of each of `bits`."""
+    figure = Figure(figsize=(3.4 * len(tasks), 3.6), layout="constrained")
+    panels = figure.subplots(1, len(tasks), squeeze=False)[0]
+    for panel, (name, found) in zip(panels, tasks.items()):
+        for row, colour in LINES.items():
+            if row in found:
+                panel.axhline(found[row].mean, color=colour, linestyle=":", label=row)
+        for start, colour in CURVES.items():
+            # Rows of preset paper say their epochs between the name and the bits.
+            rows = {b: row for b in bits for row in found if row.startswith(start) and row.endswith(f" {b} bits")}
+            plain = {b: row for b, row in rows.items() if "conditioned" not in row}
+            if plain:
+                means = [found[row].mean for row in plain.values()]
+                errors = [float(found[row].resampled.std()) for row in plain.values()]
+                panel.errorbar(
+                    list(plain), means, errors, color=colour, marker="o", markersize=4, capsize=2, label=start
+                )
+        panel.set_xscale("log")
+        panel.set_xticks(list(bits), [f"{b:,}" for b in bits], fontsize=8)
+        panel.minorticks_off()
+        panel.set_title(name)
+        panel.set_xlabel("bits")
+        panel.grid(alpha=0.25)
+    panels[0].set_ylabel("macro F1, %")
+    handles, labels = panels[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False)
+    figure.savefig(file, dpi=110)
