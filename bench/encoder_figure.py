@@ -41,14 +41,12 @@ def draw(tasks: Mapping[str, Mapping[str, Scored]], bits: Sequence[int], file: P
                 panel.axhline(found[row].mean, color=colour, linestyle=":", label=row)
         for start, colour in CURVES.items():
             # Rows of preset paper say their epochs between the name and the bits.
-            rows = {b: row for b in bits for row in found if row.startswith(start) and row.endswith(f" {b} bits")}
-            plain = {b: row for b, row in rows.items() if "conditioned" not in row}
-            if plain:
-                means = [found[row].mean for row in plain.values()]
-                errors = [float(found[row].resampled.std()) for row in plain.values()]
-                panel.errorbar(
-                    list(plain), means, errors, color=colour, marker="o", markersize=4, capsize=2, label=start
-                )
+            own = [row for row in found if row.startswith(start) and "conditioned" not in row]
+            points = {b: found[row] for b in bits for row in own if row.endswith(f" {b} bits")}
+            if points:
+                means = [score.mean for score in points.values()]
+                errors = [float(score.resampled.std()) for score in points.values()]
+                panel.errorbar(list(points), means, errors, color=colour, marker=".", capsize=2, label=start)
         panel.set_xscale("log")
         panel.set_xticks(list(bits), [f"{b:,}" for b in bits], fontsize=8)
         panel.minorticks_off()
