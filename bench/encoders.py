@@ -209,7 +209,7 @@ def predict(task: Task, entry: Entry, seed: int, count: int, cache: Path) -> lis
         if not queries:
             continue
         encoder = entry.make(seed, len(set(task.labels)))
-        _fit(encoder, task, train, cache / f"{task.features}-{_file_name(entry.run)}-{seed}-{count}-{number}")
+        fit(encoder, task, train, cache / f"{task.features}-{file_name(entry.run)}-{seed}-{count}-{number}")
         index: Index = Hamming() if encoder.spec(task.bags[0].width).kind == "bits" else Cosine()
         index.add([encoder.encode(task.bags[i]) for i in train])
         for i in queries:
@@ -222,7 +222,7 @@ def predict(task: Task, entry: Entry, seed: int, count: int, cache: Path) -> lis
 
 def answered(task: Task, entry: Entry, seed: int, count: int, cache: Path) -> list[str]:
     """Return `predict`, kept in `cache`."""
-    file = cache / f"{task.name}-{_file_name(entry.name)}-{seed}-{count}.json"
+    file = cache / f"{task.name}-{file_name(entry.name)}-{seed}-{count}.json"
     if not file.exists():
         unfinished = file.with_suffix(".unfinished")
         unfinished.write_text(json.dumps(predict(task, entry, seed, count, cache)))
@@ -331,7 +331,7 @@ def print_table(task: Task, rows: Sequence[Entry], seeds: int, count: int, cache
     return found
 
 
-def _file_name(name: str) -> str:
+def file_name(name: str) -> str:
     return "".join(c if c.isalnum() or c in "-.()" else "_" for c in name)
 
 
@@ -364,7 +364,7 @@ def _fits(entry: Entry, task: Task) -> bool:
     return True
 
 
-def _fit(encoder: Encoder, task: Task, train: NDArray[np.int64], cache: Path) -> None:
+def fit(encoder: Encoder, task: Task, train: NDArray[np.int64], cache: Path) -> None:
     bags = [task.bags[i] for i in train]
     labels, groups = [task.labels[i] for i in train], [task.groups[i] for i in train]
     if isinstance(encoder, Keeping):
