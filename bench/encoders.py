@@ -12,7 +12,8 @@ The networks of preset `paper` get standardised inputs, are large and train for 
 `--keep DIR` keeps what was answered, so that the table can be made in parts and goes on where it was stopped;
 `--paper-epochs` shortens their training, and the rows then say so.
 
-`--change 'layers = []'` adds a row: deep-sbfv, preset best, 5,000 bits, with that option changed (several with `;`).
+`--change 'layers = []'` adds a row: deep-sbfv, preset best, 5,000 bits, with that option changed (several with `;`;
+`preset = "paper"; selection = "separation"` changes the other preset).
 `--variants` adds rows that read the same networks otherwise: several side by side, rotated (ITQ), whitened.
 """
 
@@ -119,7 +120,8 @@ def load_tasks(data: Path, names: Sequence[str]) -> list[Task]:
 def entries(paper_epochs: int, changes: Sequence[str] = (), variants: bool = False) -> list[Entry]:
     """Return the rows of the table; `make` takes the seed and the number of labels.
 
-    changes: options of deep-sbfv's preset best to change, each TOML text, for a row more at 5,000 bits.
+    changes: options of deep-sbfv to change, each TOML text, for a row more at 5,000 bits; of preset best unless they
+    name another.
     """
     rows = [
         Entry("yottixel", lambda seed, labels: Yottixel()),
@@ -136,10 +138,8 @@ def entries(paper_epochs: int, changes: Sequence[str] = (), variants: bool = Fal
         "deep-bfv": DeepBinaryFisherVector,
         "deep-sbfv": DeepSparseBinaryFisherVector,
     }
-    # Features of very different scales make the paper's networks diverge: on all sets they are standardised.
-    paper: dict[str, Any] = {"standardise": True, "clip": 5.0} | ({"epochs": paper_epochs} if paper_epochs else {})
-    for preset, changed in (("paper", paper), ("best", {})):
-        title = f"{preset} ({paper_epochs} epochs)" if preset == "paper" and paper_epochs else preset
+    for preset in ("paper", "best"):
+        title, common = _preset(preset, paper_epochs)
         for name, kind in kinds.items():
             conditions: list[tuple[str, dict[str, Any]]] = [("", {"sites": 0})]
             if preset == "paper":
@@ -148,19 +148,31 @@ def entries(paper_epochs: int, changes: Sequence[str] = (), variants: bool = Fal
                 for bits in (0, *BITS) if "bfv" in name else (0,):
                     width = {"bits": bits} if "bfv" in name else {}
                     size = f" {bits} bits" if bits else " all bits" if width else ""
-
-                    make = partial(_deep, kind, {"preset": preset} | given | width | changed)
+                    make = partial(_deep, kind, common | given | width)
                     run = f"{name} {title}{condition}"
                     rows.append(Entry(f"{run}{size}", make, run, bool(condition)))
     if variants:
         rows += _variants()
     for change in changes:
         options = tomllib.loads(change.replace(";", "\n"))
+        title, common = _preset(options.pop("preset", "best"), paper_epochs)
         trained = {key: value for key, value in options.items() if key not in CODING}
-        make = partial(_deep, DeepSparseBinaryFisherVector, {"preset": "best", "bits": 5_000} | options)
-        run = "deep-sbfv best" + (f" {json.dumps(trained)}" if trained else "")
-        rows.append(Entry(f"deep-sbfv best 5000 bits, {change}", make, run))
+        make = partial(_deep, DeepSparseBinaryFisherVector, common | {"sites": 0, "bits": 5_000} | options)
+        run = f"deep-sbfv {title}" + (f" {json.dumps(trained)}" if trained else "")
+        said = "; ".join(part.strip() for part in change.split(";") if not part.strip().startswith("preset"))
+        rows.append(Entry(f"deep-sbfv {title} 5000 bits, {said}", make, run))
     return rows
+
+
+def _preset(name: str, paper_epochs: int) -> tuple[str, dict[str, Any]]:
+    """Return what rows of a preset are called, and their options."""
+    if name != "paper":
+        return name, {"preset": name}
+    # Features of very different scales make the paper's networks diverge: on all sets they are standardised.
+    options: dict[str, Any] = {"preset": "paper", "standardise": True, "clip": 5.0}
+    if not paper_epochs:
+        return "paper", options
+    return f"paper ({paper_epochs} epochs)", options | {"epochs": paper_epochs}
 
 
 def _variants() -> list[Entry]:

@@ -68,13 +68,15 @@ def test_a_good_encoder_scores_well_and_its_answers_are_kept(task, tmp_path, mon
 
 
 def test_rows_have_names_of_their_own_and_variants_share_the_trained_network():
-    rows = encoders.entries(20, ["centre = true", "epochs = 3"], variants=True)
+    other = 'preset = "paper"; selection = "separation"'
+    rows = encoders.entries(20, ["centre = true", "epochs = 3", other], variants=True)
     assert len({row.name for row in rows}) == len(rows)
     runs = {row.name: row.run for row in rows}
     own = runs["deep-sbfv best 5000 bits"]
     for name in ("5000 bits, centre = true", "5000 bits of 2 networks", "5000 entries, rotated (ITQ)"):
         assert runs[f"deep-sbfv best {name}"] == own
     assert runs["deep-sbfv best 5000 bits, epochs = 3"] != own
+    assert runs['deep-sbfv paper (20 epochs) 5000 bits, selection = "separation"'] == "deep-sbfv paper (20 epochs)"
 
 
 def test_several_networks_give_their_codes_side_by_side(task, tmp_path):
