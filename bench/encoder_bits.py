@@ -1,28 +1,34 @@
-"""Say why one choice of bits finds more than another: what the chosen entries of the gradient follow on unseen slides.
+"""Say why one choice of bits finds more than another: what the bits follow on slides that were not learnt from.
 
     python -m bench.encoder_bits --keep DIR
 
 For the networks of `python -m bench.encoders` (trained here where DIR does not hold them) and each choice of 5,000
-entries, means over entries, folds and seeds, all on the slides of the test fold: `class`, the share of an entry's
-variance that the class of the slide explains; `error`, the share that a straight line in the slide's reconstruction
-error explains; `by chance`, what either would be for numbers drawn at random; `entropy`, of a bit over all slides (1
-where it is set for half of them, 0 where it never changes). Sets of two classes only: the others have folds of less
-than one slide a class.
+entries, means over folds and seeds:
+
+class       the share of a bit's variance over the slides of the test fold that their class explains
+error       the share that a straight line in the slide's reconstruction error explains
+still       the share of bits that are the same on all slides of the test fold; the two above leave them out
+entropy     of a bit over all slides: 1 where it is set for half of them, 0 where it never changes
+directions  how many directions of equal variance would spread the codes of all slides as much
+
+`by chance` is what `class` and `error` would be for bits drawn at random. Sets of two classes only: the others have
+folds of less than one slide a class.
 """
 
 from __future__ import annotations
 
 import argparse
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 
-from bench.encoders import DATA, Task, file_name, fit, folds, load_tasks
-from slideseek.types import Bag, Float64
-from slideseek_plugins.encoders.deep.settings import Preset, Selection
+from bench.encoders import DATA, Task, file_name, fit, folds, load_tasks, preset_options
+from slideseek.types import Bag, Float64, Int64
+from slideseek_plugins.encoders.deep.settings import Selection
 from slideseek_plugins.encoders.deep_sbfv import DeepSparseBinaryFisherVector
 
 BITS = 5_000
@@ -36,10 +42,11 @@ CHOICES: tuple[tuple[Selection, tuple[str, ...]], ...] = (
 
 @dataclass(frozen=True)
 class Measured:
-    """Means over the chosen entries, each between 0 and 1."""
+    """What the module says of the bits of one code."""
 
     of_class: float
     of_error: float
+    still: float
     entropy: float
     directions: float
 
@@ -55,7 +62,11 @@ def measure(encoder: DeepSparseBinaryFisherVector, task: Task, test: list[int]) 
     labels = np.array([task.labels[i] for i in test])
     bits = (values > 0).astype(np.float64)
     return Measured(
-        explained_by_class(bits[test], labels), explained_by_line(bits[test], errors), entropy(bits), directions(bits)
+        explained_by_class(bits[test], labels),
+        explained_by_line(bits[test], errors),
+        float(np.mean(bits[test].min(axis=0) == bits[test].max(axis=0))),
+        entropy(bits),
+        directions(bits),
     )
 
 
@@ -71,7 +82,7 @@ def reconstruction_error(encoder: DeepSparseBinaryFisherVector, bag: Bag) -> flo
 
 
 def explained_by_class(values: Float64, labels: np.ndarray[tuple[int], np.dtype[np.str_]]) -> float:
-    """Return the mean over columns of the share of variance between classes."""
+    """Return the mean over the columns of (n, m) that vary of the share of variance between classes."""
     total = ((values - values.mean(axis=0)) ** 2).sum(axis=0)
     within = sum(((values[labels == c] - values[labels == c].mean(axis=0)) ** 2).sum(axis=0) for c in np.unique(labels))
     kept = total > 0
@@ -79,7 +90,7 @@ def explained_by_class(values: Float64, labels: np.ndarray[tuple[int], np.dtype[
 
 
 def explained_by_line(values: Float64, x: Float64) -> float:
-    """Return the mean over columns of the squared correlation with `x`."""
+    """Return the mean over the columns of (n, m) that vary of the squared correlation with `x`, (n,)."""
     centred, across = values - values.mean(axis=0), x - x.mean()
     total = (centred**2).sum(axis=0)
     kept = total > 0
@@ -87,7 +98,7 @@ def explained_by_line(values: Float64, x: Float64) -> float:
 
 
 def directions(bits: Float64) -> float:
-    """Return how many directions of equal variance the rows would have that spread as `bits` do."""
+    """Return the participation ratio: how many directions of equal variance would spread the rows as much."""
     centred = bits - bits.mean(axis=0)
     gram = centred @ centred.T
     return float(np.trace(gram) ** 2 / (gram**2).sum())
@@ -103,57 +114,48 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, default=DATA, help="folder that holds bags/*.npz")
     parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--folds", type=int, default=5)
+    parser.add_argument("--folds", type=int, default=5, help="2 or more")
     parser.add_argument("--keep", type=Path, help="the folder that bench.encoders keeps its networks in")
     parser.add_argument("--presets", nargs="*", default=["best"], choices=["best", "paper"])
-    parser.add_argument("--paper-epochs", type=int, default=20)
+    parser.add_argument("--paper-epochs", type=int, default=20, help="epochs of preset paper, 0 for its 150")
     given = parser.parse_args()
+    if given.folds < 2:
+        parser.error("--folds: 2 or more, so that a fold has slides to compare")
     with tempfile.TemporaryDirectory() as temporary:
         cache = given.keep or Path(temporary)
+        cache.mkdir(parents=True, exist_ok=True)
         for task in load_tasks(given.data, ["ucsb", "musk1"]):
             fold = {seed: folds(task, given.folds, seed) for seed in range(given.seeds)}
             chance = np.mean([1 / (np.sum(f == n) - 1) for f in fold.values() for n in set(f)])
             print(f"\n{task.name}: {len(task.bags)} slides; by chance {chance:.2f}")
-            print(f"{'network, entries chosen':54s} {'class':>8s} {'error':>8s} {'entropy':>8s} {'directions':>10s}")
-            for preset in given.presets:
-                for selection, layers in CHOICES:
-                    print_choice(task, preset, given.paper_epochs, selection, layers, fold, cache)
-
-
-def print_choice(
-    task: Task,
-    preset: Preset,
-    paper_epochs: int,
-    selection: Selection,
-    layers: tuple[str, ...],
-    fold: dict[int, np.ndarray[tuple[int], np.dtype[np.int64]]],
-    cache: Path,
-) -> None:
-    """Print the line of one choice of entries."""
-    paper = preset == "paper"
-    run = f"deep-sbfv paper ({paper_epochs} epochs)" if paper else "deep-sbfv best"
-    found = []
-    for seed, of in fold.items():
-        for number in range(int(of.max()) + 1):
-            train, test = np.flatnonzero(of != number), np.flatnonzero(of == number)
-            encoder = DeepSparseBinaryFisherVector(
-                preset=preset,
-                sites=0,
-                labels=len(set(task.labels)),
-                bits=BITS,
-                selection=selection,
-                layers=layers,
-                standardise=True,
-                clip=5.0,
-                epochs=paper_epochs if paper else None,
-                seed=seed,
-                device="cpu",
+            print(
+                f"{'network, entries chosen':54s} "
+                + " ".join(f"{item.name.removeprefix('of_'):>10s}" for item in fields(Measured))
             )
-            fit(encoder, task, train, cache / f"{task.features}-{file_name(run)}-{seed}-{len(set(of))}-{number}")
-            found.append(measure(encoder, task, [int(i) for i in test]))
-    means = [np.mean([getattr(m, name) for m in found]) for name in ("of_class", "of_error", "entropy", "directions")]
-    name = f"{run}, {selection}, {' '.join(layers) or 'all layers'}"
-    print(f"{name:54s} " + " ".join(f"{mean:8.3f}" for mean in means), flush=True)
+            for preset in given.presets:
+                title, options = preset_options(preset, given.paper_epochs)
+                for selection, layers in CHOICES:
+                    options |= {"sites": 0, "bits": BITS, "selection": selection, "layers": layers}
+                    run = f"deep-sbfv {title}"
+                    found = [
+                        measured(task, run, options, seed, fold[seed], number, cache)
+                        for seed in fold
+                        for number in range(given.folds)
+                    ]
+                    means = [np.mean([getattr(m, item.name) for m in found]) for item in fields(Measured)]
+                    name = f"{run}, {selection}, {' '.join(layers) or 'all layers'}"
+                    print(f"{name:54s} " + " ".join(f"{mean:10.3f}" for mean in means), flush=True)
+
+
+def measured(
+    task: Task, run: str, options: dict[str, Any], seed: int, fold: Int64, number: int, cache: Path
+) -> Measured:
+    """Measure the bits that the network `run` has for fold `number`, trained where it is not in `cache`."""
+    encoder = DeepSparseBinaryFisherVector(**options, labels=len(set(task.labels)), seed=seed, device="cpu")
+    train, test = np.flatnonzero(fold != number), np.flatnonzero(fold == number)
+    count = int(fold.max()) + 1
+    fit(encoder, task, train, cache / f"{task.features}-{file_name(run)}-{seed}-{count}-{number}")
+    return measure(encoder, task, [int(i) for i in test])
 
 
 if __name__ == "__main__":

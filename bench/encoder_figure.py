@@ -54,6 +54,7 @@ def draw(tasks: Mapping[str, Mapping[str, Scored]], bits: Sequence[int], file: P
         panel.set_xlabel("bits")
         panel.grid(alpha=0.25)
     panels[0].set_ylabel("macro F1, %")
-    handles, labels = panels[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False)
+    shown = {label: handle for panel in panels for handle, label in zip(*panel.get_legend_handles_labels())}
+    columns = min(len(shown), 2 * len(tasks))
+    figure.legend(shown.values(), shown.keys(), loc="outside lower center", ncols=max(1, columns), frameon=False)
     figure.savefig(file, dpi=110)

@@ -171,23 +171,24 @@ def extraction(example: DeepBinaryFisherVector, slide: Bag, turns: int, cores: i
         raise ValueError("fit the example first")
     network, patches = model.network, len(slide.features)
     x, site = torch.from_numpy(slide.features), torch.zeros(patches, dtype=torch.int64)
-    one, every = (Gradients(network, model.inputs, network.shape.layers(), count) for count in (1, cores))
-    whole, some = one.part(None), one.part(model.tables[slide.site].chosen)
+    gradients = Gradients(network, model.inputs, network.shape.layers())
+    whole, some = gradients.part(None), gradients.part(model.tables[slide.site].chosen)
     small = [Job(bag.features, 0, some) for bag in make_bags(32, 8, slide.width)]
 
     def loop(threads: int) -> None:
         with reproducible(threads):
             per_patch_loop(network, x, site)
 
-    def batched(gradients: Gradients) -> None:
+    def batched(threads: int) -> None:
         with reproducible(1):
-            next(gradients.means([Job(slide.features, 0, whole)]))
+            next(gradients.means([Job(slide.features, 0, whole)], threads))
 
     ratio = 0.0
-    for gradients, threads, clock in ((one, 1, time.process_time), (every, cores, time.perf_counter)):
-        # Turns of both kinds alternate, a few of the loop and many of the pass, so that both meet the same machine.
+    for threads, clock in ((1, time.process_time), (cores, time.perf_counter)):
+        # Turns of both alternate, so that they meet the same machine. A turn of the loop is a hundred passes long and
+        # an average by itself; the pass has ten.
         works: dict[str, Callable[[], object]] = {"loop": partial(loop, threads)}
-        works |= {f"batched {i}": partial(batched, gradients) for i in range(10)}
+        works |= {f"batched {i}": partial(batched, threads) for i in range(10)}
         times = best_seconds(works, max(2, turns // 10), clock)
         fastest = min(times[name] for name in works if name != "loop")
         ratio = times["loop"] / fastest
@@ -197,8 +198,8 @@ def extraction(example: DeepBinaryFisherVector, slide: Bag, turns: int, cores: i
     with reproducible(1):
         times = best_seconds(
             {
-                "one by one": lambda: [next(one.means([job])) for job in small],
-                "shared": lambda: list(one.means(small)),
+                "one by one": lambda: [next(gradients.means([job])) for job in small],
+                "shared": lambda: list(gradients.means(small)),
             },
             max(2, turns // 5),
         )

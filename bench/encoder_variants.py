@@ -44,31 +44,32 @@ class Joined:
 
 @dataclass
 class Projected:
-    """The values a network's bits are the signs of, projected by what was learnt from the training slides.
+    """The values a network's bits are the signs of, projected on the main directions of the training slides.
 
-    The values of n training slides (signed root, unit length, centred) lie in at most n - 1 dimensions, so that is
-    how long a code can be, `limit` at most. whiten: float codes of unit variance in each dimension, else bits after
-    the rotation of iterative quantisation (ITQ).
+    The values of n training slides (signed root, unit length, centred) lie in n - 1 dimensions. A code has `share` of
+    these, the ones of most variance: with all of them, whitened training slides would be equally far from each other.
+    whiten: float codes of equal variance in each dimension, else bits after the rotation of iterative quantisation.
     """
 
     network: DeepSparseBinaryFisherVector
     whiten: bool = False
-    limit: int = 128
+    share: float = 0.5
     seed: int = 0
     centre_: Float64 = field(init=False, default_factory=lambda: np.zeros(0))
     axes_: Float64 = field(init=False, default_factory=lambda: np.zeros((0, 0)))
 
     def spec(self, width: int) -> CodeSpec:
-        """Return `limit`, or the dimensions there are once that is known."""
-        return CodeSpec("float" if self.whiten else "bits", self.axes_.shape[1] or self.limit)
+        """Return the dimensions there are, which only a fit says; an error where the network has too few entries."""
+        self.network.spec(width)
+        return CodeSpec("float" if self.whiten else "bits", self.axes_.shape[1])
 
     def fit_in(self, folder: Path, bags: Sequence[Bag], labels: Sequence[str], groups: Sequence[str]) -> None:
-        """Fit the network, then learn the projection from the codes of the training slides."""
+        """Fit the network, then learn the projection from the values of the training slides."""
         self.network.fit_in(folder, bags, labels, groups)
         values = np.stack([self._values(bag) for bag in bags])
         self.centre_ = values.mean(axis=0)
         _, spread, axes = np.linalg.svd(values - self.centre_, full_matrices=False)
-        count = min(self.limit, int((spread > 1e-6 * spread[0]).sum()))
+        count = max(1, round(self.share * (len(bags) - 1)))
         self.axes_ = axes[:count].T / (spread[:count] if self.whiten else 1.0)
         if not self.whiten:
             self.axes_ = self.axes_ @ itq((values - self.centre_) @ self.axes_, self.seed)

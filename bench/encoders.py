@@ -14,7 +14,8 @@ The networks of preset `paper` get standardised inputs, are large and train for 
 
 `--change 'layers = []'` adds a row: deep-sbfv, preset best, 5,000 bits, with that option changed (several with `;`;
 `preset = "paper"; selection = "separation"` changes the other preset).
-`--variants` adds rows that read the same networks otherwise: several side by side, rotated (ITQ), whitened.
+`--variants` adds rows that read the same networks otherwise: several side by side; the values of the 5,000 entries
+projected on the directions that n training slides span, all n - 1 or half of them, then rotated (ITQ) or whitened.
 """
 
 from __future__ import annotations
@@ -33,7 +34,6 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.encoder_figure import draw
 from bench.encoder_variants import Joined, Projected
 from slideseek.bench.measures import majority
 from slideseek.errors import SlideseekError
@@ -139,7 +139,7 @@ def entries(paper_epochs: int, changes: Sequence[str] = (), variants: bool = Fal
         "deep-sbfv": DeepSparseBinaryFisherVector,
     }
     for preset in ("paper", "best"):
-        title, common = _preset(preset, paper_epochs)
+        title, common = preset_options(preset, paper_epochs)
         for name, kind in kinds.items():
             conditions: list[tuple[str, dict[str, Any]]] = [("", {"sites": 0})]
             if preset == "paper":
@@ -155,7 +155,7 @@ def entries(paper_epochs: int, changes: Sequence[str] = (), variants: bool = Fal
         rows += _variants()
     for change in changes:
         options = tomllib.loads(change.replace(";", "\n"))
-        title, common = _preset(options.pop("preset", "best"), paper_epochs)
+        title, common = preset_options(options.pop("preset", "best"), paper_epochs)
         trained = {key: value for key, value in options.items() if key not in CODING}
         make = partial(_deep, DeepSparseBinaryFisherVector, common | {"sites": 0, "bits": 5_000} | options)
         run = f"deep-sbfv {title}" + (f" {json.dumps(trained)}" if trained else "")
@@ -164,7 +164,7 @@ def entries(paper_epochs: int, changes: Sequence[str] = (), variants: bool = Fal
     return rows
 
 
-def _preset(name: str, paper_epochs: int) -> tuple[str, dict[str, Any]]:
+def preset_options(name: str, paper_epochs: int) -> tuple[str, dict[str, Any]]:
     """Return what rows of a preset are called, and their options."""
     if name != "paper":
         return name, {"preset": name}
@@ -184,14 +184,17 @@ def _variants() -> list[Entry]:
     def joined(count: int, seed: int, labels: int) -> Encoder:
         return Joined([network(seed + 1000 * i, labels, 5_000 // count) for i in range(count)])
 
-    def projected(whiten: bool, seed: int, labels: int) -> Encoder:
-        return Projected(network(seed, labels, 5_000), whiten, seed=seed)
+    def projected(whiten: bool, share: float, seed: int, labels: int) -> Encoder:
+        return Projected(network(seed, labels, 5_000), whiten, share, seed)
 
     run = "deep-sbfv best"
     return [
         *(Entry(f"{run} 5000 bits of {count} networks", partial(joined, count), run) for count in (2, 4)),
-        Entry(f"{run} 5000 entries, rotated (ITQ)", partial(projected, False), run),
-        Entry(f"{run} 5000 entries, whitened", partial(projected, True), run),
+        *(
+            Entry(f"{run} {what}, {share:.0%} of n - 1", partial(projected, whiten, share), run)
+            for whiten, what in ((False, "rotated bits (ITQ)"), (True, "whitened floats"))
+            for share in (1.0, 0.5)
+        ),
     ]
 
 
@@ -320,6 +323,8 @@ def main() -> None:
             for task in load_tasks(given.data, given.tasks)
         }
         if given.figure:
+            from bench.encoder_figure import draw  # only this needs matplotlib
+
             draw(scores, BITS, given.figure)
 
 
@@ -344,6 +349,7 @@ def print_table(task: Task, rows: Sequence[Entry], seeds: int, count: int, cache
 
 
 def file_name(name: str) -> str:
+    """Return `name` with what does not belong in the name of a file replaced."""
     return "".join(c if c.isalnum() or c in "-.()" else "_" for c in name)
 
 
@@ -377,6 +383,7 @@ def _fits(entry: Entry, task: Task) -> bool:
 
 
 def fit(encoder: Encoder, task: Task, train: NDArray[np.int64], cache: Path) -> None:
+    """Fit an encoder that can be on the slides numbered `train`; what it trains is kept in the folder `cache`."""
     bags = [task.bags[i] for i in train]
     labels, groups = [task.labels[i] for i in train], [task.groups[i] for i in train]
     if isinstance(encoder, Keeping):

@@ -5,9 +5,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-from bench import encoder_figure, encoder_variants, encoders
+from bench import encoder_bits, encoder_variants, encoders
 from slideseek.types import Bag
 from slideseek_plugins.encoders.deep_sbfv import DeepSparseBinaryFisherVector
 
@@ -73,7 +74,7 @@ def test_rows_have_names_of_their_own_and_variants_share_the_trained_network():
     assert len({row.name for row in rows}) == len(rows)
     runs = {row.name: row.run for row in rows}
     own = runs["deep-sbfv best 5000 bits"]
-    for name in ("5000 bits, centre = true", "5000 bits of 2 networks", "5000 entries, rotated (ITQ)"):
+    for name in ("5000 bits, centre = true", "5000 bits of 2 networks", "rotated bits (ITQ), 50% of n - 1"):
         assert runs[f"deep-sbfv best {name}"] == own
     assert runs["deep-sbfv best 5000 bits, epochs = 3"] != own
     assert runs['deep-sbfv paper (20 epochs) 5000 bits, selection = "separation"'] == "deep-sbfv paper (20 epochs)"
@@ -91,14 +92,15 @@ def test_several_networks_give_their_codes_side_by_side(task, tmp_path):
 
 
 @pytest.mark.parametrize("whiten", [False, True])
-def test_projected_codes_are_those_of_the_training_slides(task, tmp_path, whiten):
-    made = encoder_variants.Projected(network(0), whiten, limit=7)
+@pytest.mark.parametrize(("share", "dimensions"), [(1.0, 23), (0.3, 7)])
+def test_projected_codes_are_those_of_the_training_slides(task, tmp_path, whiten, share, dimensions):
+    made = encoder_variants.Projected(network(0, bits=40), whiten, share)
     made.fit_in(tmp_path, task.bags, task.labels, task.groups)
     codes = np.stack([made.encode(bag).rows[0] for bag in task.bags])
-    assert made.spec(WIDTH).width == 7
+    assert made.spec(WIDTH).width == dimensions
     assert len(codes[0]) == made.spec(WIDTH).row_shape[0]
     if whiten:
-        assert np.abs(np.cov(codes.T, bias=True) - np.eye(7) / len(task.bags)).max() < 1e-5
+        assert np.abs(codes.T @ codes - np.eye(dimensions)).max() < 1e-4
 
 
 def test_itq_rotates_towards_the_corners():
@@ -114,7 +116,10 @@ def test_itq_rotates_towards_the_corners():
 
 
 def test_the_figure_has_a_curve_through_the_rows_of_bits(tmp_path, monkeypatch):
+    pytest.importorskip("matplotlib", reason="figures need the extra `plot`")
     from matplotlib.axes import Axes
+
+    from bench import encoder_figure
 
     drawn = {}
     monkeypatch.setattr(Axes, "errorbar", lambda self, x, y, e, label, **look: drawn.setdefault(label, (x, y)))
@@ -131,3 +136,33 @@ def test_the_figure_has_a_curve_through_the_rows_of_bits(tmp_path, monkeypatch):
     encoder_figure.draw({"a": score, "b": score}, encoders.BITS, tmp_path / "figure.png")
     assert drawn == {"deep-sbfv paper": ([128, 500], [50.0, 55.0])}
     assert (tmp_path / "figure.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_what_bits_follow_is_measured():
+    labels = np.array(list("aabb"))
+    x = np.array([[0, 0, 1], [0, 1, 1], [1, 0, 1], [1, 1, 1]], dtype=np.float64)
+    assert encoder_bits.explained_by_class(x, labels) == pytest.approx((1 + 0) / 2)
+    assert encoder_bits.explained_by_line(x, np.array([0.0, 1.0, 0.0, 1.0])) == pytest.approx((0 + 1) / 2)
+    assert encoder_bits.entropy(x) == pytest.approx(2 / 3)
+    assert encoder_bits.directions(x) == pytest.approx(2)
+
+
+def test_what_bits_follow_is_nothing_for_random_bits():
+    rng = np.random.default_rng(0)
+    bits, labels = rng.integers(0, 2, (12, 4000)).astype(np.float64), np.array(list("ab") * 6)
+    assert encoder_bits.explained_by_class(bits, labels) == pytest.approx(1 / 11, abs=0.01)
+    assert encoder_bits.explained_by_line(bits, rng.normal(size=12)) == pytest.approx(1 / 11, abs=0.01)
+
+
+def test_the_bits_of_a_fitted_encoder_are_measured(task, tmp_path):
+    encoder = network(0)
+    encoder.fit(task.bags, task.labels, task.groups)
+    test = list(range(0, 24, 2))
+    found = encoder_bits.measure(encoder, task, test)
+    for share in (found.of_class, found.of_error, found.still, found.entropy):
+        assert 0 <= share <= 1
+    assert 1 <= found.directions <= 23
+    shown = encoder.model_.inputs(task.bags[0].features, torch.float32, torch.device("cpu"))
+    made = encoder.model_.network(shown, torch.zeros(len(shown), dtype=torch.int64), None).x
+    wanted = float(((shown - made) ** 2).sum(dim=1).mean())
+    assert encoder_bits.reconstruction_error(encoder, task.bags[0]) == pytest.approx(wanted, rel=1e-5)

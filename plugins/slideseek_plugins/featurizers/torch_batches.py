@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 import numpy as np
@@ -15,10 +12,9 @@ from torch import Tensor, nn
 from slideseek.errors import UsageError
 from slideseek.types import Float32, UInt8
 from slideseek_plugins.featurizers.run_options import Device
+from slideseek_plugins.single_core import single_core_pool
 
 Network = TypeVar("Network", bound=nn.Module)
-
-_STARTING = threading.Lock()
 
 
 def choose_device(name: Device) -> torch.device:
@@ -72,31 +68,6 @@ def _run_all(forward: Callable[[int], None], starts: Iterable[int], workers: int
         for start in starts:
             forward(start)
         return
-    with _single_core_workers(workers) as pool:
+    with single_core_pool(workers, "featurize") as pool:
         for _ in pool.map(forward, starts):
             pass
-
-
-@contextmanager
-def _single_core_workers(count: int) -> Iterator[ThreadPoolExecutor]:
-    """Start `count` threads in each of which torch uses one core; elsewhere it goes on as before.
-
-    `torch.set_num_threads` sets the calling thread, and with it the default of threads to come: that default is
-    put back as soon as all workers have started, under a lock, so that concurrent calls leave it alone.
-    """
-    started = threading.Barrier(count + 1)
-
-    def pin() -> None:
-        torch.get_num_threads()  # a thread takes over the default at its first question: ask before setting
-        torch.set_num_threads(1)
-        started.wait()
-
-    with _STARTING:
-        before = torch.get_num_threads()
-        pool = ThreadPoolExecutor(count, thread_name_prefix="featurize", initializer=pin)
-        for _ in range(count):
-            pool.submit(int)  # a worker starts with a submitted call when none is idle, and none is past the barrier
-        started.wait()
-        torch.set_num_threads(before)
-    with pool:
-        yield pool

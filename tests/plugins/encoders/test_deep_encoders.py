@@ -10,6 +10,7 @@ import torch
 from slideseek.errors import DamagedError, EmptyBagError, NotFittedError, SlideseekError
 from slideseek.interfaces import Attributable, BatchEncoder, Checkpointed, Trainable
 from slideseek.types import Bag
+from slideseek_plugins.encoders.deep.gradients import Gradients
 from slideseek_plugins.encoders.deep.settings import PRESETS
 from slideseek_plugins.encoders.deep_bfv import DeepBinaryFisherVector
 from slideseek_plugins.encoders.deep_fv import DeepFisherVector
@@ -81,6 +82,32 @@ def test_same_bits_whatever_order_threads_and_company(precision, options):
             together = encoder.encode_many([shuffled[i] for i in order])
             assert [code.rows.tobytes() for code in together] == [wanted[i] for i in order]
             assert [code.slide_id for code in together] == [bags[i].slide_id for i in order]
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_coding_takes_the_threads_that_pytorch_may_use_at_that_time(monkeypatch):
+    encoder, seen = fitted(DeepFisherVector), []
+    means = Gradients.means
+    monkeypatch.setattr(Gradients, "means", lambda self, jobs, threads: seen.append(threads) or means(self, jobs))
+    before = torch.get_num_threads()
+    try:
+        for threads in (3, 1, 2):
+            torch.set_num_threads(threads)
+            encoder.encode(archive()[0][0])
+    finally:
+        torch.set_num_threads(before)
+    assert seen == [3, 1, 2]
+
+
+def test_codes_can_be_made_in_the_callers_inference_mode():
+    encoder, slide = fitted(DeepFisherVector), bag(np.random.default_rng(0).normal(size=(300, 9)))
+    wanted, before = encoder.encode(slide).rows.tobytes(), torch.get_num_threads()
+    try:
+        torch.set_num_threads(3)
+        with torch.inference_mode():
+            assert encoder.encode(slide).rows.tobytes() == wanted
+            assert torch.is_inference_mode_enabled()
     finally:
         torch.set_num_threads(before)
 

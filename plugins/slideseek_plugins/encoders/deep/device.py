@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -28,6 +29,15 @@ def resolve(device: Device) -> torch.device:
 
 
 _turn = threading.RLock()
+
+
+def _after_fork() -> None:
+    """Make the lock anew in a forked process: a thread that held it has no copy there to give it back."""
+    global _turn
+    _turn = threading.RLock()
+
+
+os.register_at_fork(after_in_child=_after_fork)
 
 
 @contextmanager
@@ -58,7 +68,8 @@ def _strict(threads: int) -> Iterator[None]:
     # Filling fresh memory guards against reading it before it is written, which nothing here does, and costs time.
     setattr(deterministic, _FILL, False)
     try:
-        with torch.autocast("cpu", enabled=False), torch.autocast("cuda", enabled=False):
+        # A tensor made in the caller's inference mode could not be written to by another thread, nor trained.
+        with torch.inference_mode(False), torch.autocast("cpu", enabled=False), torch.autocast("cuda", enabled=False):
             yield
     finally:
         torch.set_float32_matmul_precision(products)

@@ -167,8 +167,9 @@ class DeepFisher(ABC):
         """Return the codes of many bags, small ones sharing a pass through the network."""
         model, ready = self._model(), self._ready()
         jobs = [self._job(model, ready, bag) for bag in bags]
+        threads = _threads(ready.gradients)
         with reproducible(1):
-            means = ready.gradients.means(jobs)
+            means = ready.gradients.means(jobs, threads)
             return [
                 self._code(bag, self._table(model, bag).apply(_finite(bag, mean))) for bag, mean in zip(bags, means)
             ]
@@ -177,8 +178,10 @@ class DeepFisher(ABC):
         """Return the mean gradient of Eq. 15 over all coded layers, before anything else: float64 (entries,)."""
         model = self._model()
         job = Job(finite_features(bag, model.width), model.site_number(bag, self.name), Part())
+        gradients = self._ready().gradients
+        threads = _threads(gradients)
         with reproducible(1):
-            return next(self._ready().gradients.means([job])).astype(np.float64)
+            return next(gradients.means([job], threads)).astype(np.float64)
 
     def save(self, folder: Path) -> None:
         """Write the network and what was learnt from its gradients into the existing empty `folder`."""
@@ -227,13 +230,14 @@ class DeepFisher(ABC):
             log = trainer.run(folder, self._fingerprint(known), progress)
         model = Model(network, inputs, known.site_names, {})
         gradients = self._prepared(model, device)
+        threads = _threads(gradients)
         with reproducible(1):
-            tables = self._tables(gradients, model, bags, labels, known)
+            tables = self._tables(gradients, threads, bags, labels, known)
         self.model_ = Model(network.cpu(), inputs, known.site_names, tables)
         self.log_, self.ready_ = log, None
 
     def _tables(
-        self, gradients: Gradients, model: Model, bags: Sequence[Bag], labels: Sequence[str], known: TrainingSet
+        self, gradients: Gradients, threads: int, bags: Sequence[Bag], labels: Sequence[str], known: TrainingSet
     ) -> dict[str, Table]:
         """Learn a table a site, or one for all, from whole gradients held one at a time."""
         if not self.settings_.learns_tables:
@@ -243,7 +247,7 @@ class DeepFisher(ABC):
         def measured(which: Sequence[int]) -> Iterator[tuple[str, Float32 | Float64]]:
             for i in which:
                 site = int(known.sites[i]) if self.settings_.sites else 0
-                yield labels[i], next(gradients.means([Job(bags[i].features, site, Part())]))
+                yield labels[i], next(gradients.means([Job(bags[i].features, site, Part())], threads))
 
         if not self.settings_.by_site:
             return {"": make_table(spread(measured(order)), self.settings_)}
@@ -280,7 +284,7 @@ class DeepFisher(ABC):
             raise SlideseekError("precision = 'float64' does not exist on MPS", "set device = 'cpu'")
         layers = self.settings_.coded_layers(model.width)
         network = model.copy_network().to(device, torch.float64 if self.precision == "float64" else torch.float32)
-        return Gradients(network, model.inputs, layers, free_threads() if device.type == "cpu" else 1)
+        return Gradients(network, model.inputs, layers)
 
     def _table(self, model: Model, bag: Bag) -> Table:
         return model.tables[self._table_name(bag)]
@@ -304,6 +308,11 @@ class DeepFisher(ABC):
         if name not in ready.parts:
             ready.parts[name] = ready.gradients.part(model.tables[name].chosen)
         return Job(features, site, ready.parts[name])
+
+
+def _threads(gradients: Gradients) -> int:
+    """Return how many threads may share the work now."""
+    return free_threads() if gradients.device.type == "cpu" else 1
 
 
 def _finite(bag: Bag, mean: Float32 | Float64) -> Float32 | Float64:

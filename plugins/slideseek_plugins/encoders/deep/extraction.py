@@ -131,7 +131,7 @@ def backpropagate(
                 delta[f"decoder.{i - 1}"] = _through(network, f"decoder.{i}", delta, inward[f"decoder.{i}"])
         if need.before("decoder.0"):
             back = delta["decoder.0"] @ network.layer("decoder.0").weight
-            delta["mu"] = back[:, : network.shape.latent]
+            delta["mu"] = back[:, : network.shape.latent].contiguous()
             delta["logvar"] = torch.zeros_like(delta["mu"])
             into = delta["mu"] @ network.mu.weight
             if chance is not None and network.logits is not None:

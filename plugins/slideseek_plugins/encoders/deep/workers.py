@@ -4,40 +4,49 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from contextvars import copy_context
 from functools import cache
-from typing import TypeVar
 
-import torch
-
-Result = TypeVar("Result")
+from slideseek_plugins.single_core import single_core_pool
 
 
-def run(tasks: Sequence[Callable[[], Result]], threads: int) -> list[Result]:
-    """Return the results of `tasks` in their order, of which up to `threads` run at a time, the first ones first.
+def run(tasks: Sequence[Callable[[], None]], threads: int) -> None:
+    """Run all `tasks`, up to `threads` of them at a time, the first ones first.
 
-    Tasks spend their time outside Python's lock: in matrix products and compiled loops.
+    They spend their time outside Python's lock, in matrix products and compiled loops, each on one core. They must not
+    call `run` themselves. An error of one is raised when those that were under way have ended; others do not begin.
     """
-    results: dict[int, Result] = {}
-    waiting = iter(enumerate(tasks))
+    waiting = iter(tasks)
 
     def work() -> None:
-        for number, task in waiting:
-            results[number] = task()
+        try:
+            for task in waiting:
+                task()
+        except BaseException:
+            for _ in waiting:  # nobody begins another
+                pass
+            raise
 
+    others: list[Future[None]] = []
     helpers = min(threads, len(tasks)) - 1
-    others = [_pool(threads - 1).submit(work) for _ in range(helpers)]
-    work()
-    for other in others:
-        other.result()
-    return [results[number] for number in range(len(tasks))]
+    # Where the interpreter is ending it starts no thread any more: this one then does it all.
+    with suppress(RuntimeError):
+        others.extend(_pool(threads - 1).submit(copy_context().run, work) for _ in range(helpers))
+    try:
+        work()
+    finally:
+        failed = [other.exception() for other in others if not other.cancel()]
+    for error in failed:
+        if error is not None:
+            raise error
 
 
 @cache
-def _pool(threads: int) -> ThreadPoolExecutor:
-    # How many threads a matrix product takes is a setting of the thread that calls it, and a new one begins with all.
-    return ThreadPoolExecutor(threads, "slideseek-gradients", torch.set_num_threads, (1,))
+def _pool(helpers: int) -> ThreadPoolExecutor:
+    return single_core_pool(helpers, "slideseek-gradients")
 
 
-# A forked process has a copy of the pool but none of its threads, and would wait for them for ever.
+# A forked process has a copy of the pools but none of their threads, and would wait for them for ever.
 os.register_at_fork(after_in_child=_pool.cache_clear)
