@@ -163,6 +163,6 @@ def test_the_bits_of_a_fitted_encoder_are_measured(task, tmp_path):
         assert 0 <= share <= 1
     assert 1 <= found.directions <= 23
     shown = encoder.model_.inputs(task.bags[0].features, torch.float32, torch.device("cpu"))
-    made = encoder.model_.network(shown, torch.zeros(len(shown), dtype=torch.int64), None).x
+    made = encoder.model_.network(shown, torch.zeros(len(shown), dtype=torch.int64), None).x.detach()
     wanted = float(((shown - made) ** 2).sum(dim=1).mean())
     assert encoder_bits.reconstruction_error(encoder, task.bags[0]) == pytest.approx(wanted, rel=1e-5)
