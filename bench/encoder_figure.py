@@ -39,14 +39,17 @@ def draw(tasks: Mapping[str, Mapping[str, Scored]], bits: Sequence[int], file: P
         for row, colour in LINES.items():
             if row in found:
                 panel.axhline(found[row].mean, color=colour, linestyle=":", label=row)
-        for start, colour in CURVES.items():
+        for place, (start, colour) in enumerate(CURVES.items()):
             # Rows of preset paper say their epochs between the name and the bits.
             own = [row for row in found if row.startswith(start) and "conditioned" not in row]
             points = {b: found[row] for b in bits for row in own if row.endswith(f" {b} bits")}
             if points:
                 means = [score.mean for score in points.values()]
                 errors = [float(score.resampled.std()) for score in points.values()]
-                panel.errorbar(list(points), means, errors, color=colour, marker=".", capsize=2, label=start)
+                aside = 1.05 ** (place - 1.5)  # so that error bars do not hide each other
+                panel.errorbar(
+                    [b * aside for b in points], means, errors, color=colour, marker=".", capsize=2, label=start
+                )
         panel.set_xscale("log")
         panel.set_xticks(list(bits), [f"{b:,}" for b in bits], fontsize=8)
         panel.minorticks_off()
