@@ -187,7 +187,7 @@ class Gradients:
             stop = start + len(chunk)
             x[start:stop], site[start:stop], weight[start:stop] = chunk, number, 1 / count
             start += self._padded(len(chunk))
-        y = self.inputs(x, self.dtype, self.device)
+        y = self.inputs(x, self.dtype, self.device, reuse=True)
         return y, torch.from_numpy(site).to(self.device), torch.from_numpy(weight).to(self.device, self.dtype)
 
     def _sum(self, traces: dict[str, Trace], part: Part) -> Sum:

@@ -28,10 +28,13 @@ class Inputs:
         """Leave features as they are, but for clipping."""
         return cls(np.zeros(width), np.ones(width), clip)
 
-    def __call__(self, x: Float32, dtype: torch.dtype, device: torch.device) -> Tensor:
-        """Return the network's input (n, width) for raw features (n, width), computed in `dtype`."""
+    def __call__(self, x: Float32, dtype: torch.dtype, device: torch.device, reuse: bool = False) -> Tensor:
+        """Return the network's input (n, width) for raw features (n, width), computed in `dtype`.
+
+        reuse: `x` is the caller's own and may be overwritten, which is faster than fresh memory.
+        """
         kind = np.float64 if dtype == torch.float64 else np.float32
-        y = np.subtract(x, self.shift.astype(kind), dtype=kind)
+        y = np.subtract(x, self.shift.astype(kind), out=x if reuse and x.dtype == kind else None, dtype=kind)
         np.divide(y, self.scale.astype(kind), out=y)
         if self.clip:
             np.clip(y, -self.clip, self.clip, out=y)
