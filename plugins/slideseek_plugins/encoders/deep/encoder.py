@@ -230,14 +230,13 @@ class DeepFisher(ABC):
             log = trainer.run(folder, self._fingerprint(known), progress)
         model = Model(network, inputs, known.site_names, {})
         gradients = self._prepared(model, device)
-        threads = _threads(gradients)
         with reproducible(1):
-            tables = self._tables(gradients, threads, bags, labels, known)
+            tables = self._tables(gradients, bags, labels, known)
         self.model_ = Model(network.cpu(), inputs, known.site_names, tables)
         self.log_, self.ready_ = log, None
 
     def _tables(
-        self, gradients: Gradients, threads: int, bags: Sequence[Bag], labels: Sequence[str], known: TrainingSet
+        self, gradients: Gradients, bags: Sequence[Bag], labels: Sequence[str], known: TrainingSet
     ) -> dict[str, Table]:
         """Learn a table a site, or one for all, from whole gradients held one at a time."""
         if not self.settings_.learns_tables:
@@ -247,7 +246,7 @@ class DeepFisher(ABC):
         def measured(which: Sequence[int]) -> Iterator[tuple[str, Float32 | Float64]]:
             for i in which:
                 site = int(known.sites[i]) if self.settings_.sites else 0
-                yield labels[i], next(gradients.means([Job(bags[i].features, site, Part())], threads))
+                yield labels[i], next(gradients.means([Job(bags[i].features, site, Part())]))
 
         if not self.settings_.by_site:
             return {"": make_table(spread(measured(order)), self.settings_)}

@@ -152,6 +152,7 @@ class Gradients:
         sums: list[tuple[int, Sum]] = []
         for chunks, blocks in zip(group, passed):
             traces, start = joined(blocks), 0
+            blocks.clear()
             for number, chunk in chunks:
                 own = {name: trace.rows(start, start + len(chunk)) for name, trace in traces.items()}
                 sums.append((number, self._sum(own, jobs[number].part)))
