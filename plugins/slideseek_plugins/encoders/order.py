@@ -27,11 +27,16 @@ def canonical_order(features: Float32) -> Int64:
     return np.argsort(keys, kind="stable").astype(np.int64, copy=False)
 
 
-def canonical_chunks(features: Float32) -> Iterator[tuple[Int64, Float32]]:
-    """Yield (row numbers, rows) of `features` in canonical order, `CHUNK` rows at a time."""
+def canonical_rows(features: Float32) -> Iterator[Int64]:
+    """Yield the row numbers of `features` in canonical order, `CHUNK` rows at a time."""
     order = canonical_order(features)
     for start in range(0, len(order), CHUNK):
-        rows = order[start : start + CHUNK]
+        yield order[start : start + CHUNK]
+
+
+def canonical_chunks(features: Float32) -> Iterator[tuple[Int64, Float32]]:
+    """Yield (row numbers, rows) of `features` in canonical order, `CHUNK` rows at a time."""
+    for rows in canonical_rows(features):
         yield rows, features[rows]
 
 

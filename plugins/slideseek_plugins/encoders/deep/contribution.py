@@ -8,9 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from slideseek.types import Float32, Float64, Int64, Mask
-from slideseek_plugins.encoders.deep.extraction import Entries, Trace
+from slideseek_plugins.encoders.deep.extraction import Entries
 from slideseek_plugins.encoders.deep.gradients import Gradients
 from slideseek_plugins.encoders.deep.selection import Table
+from slideseek_plugins.encoders.deep.traces import Trace
 
 _BLOCK = 4096
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import islice, pairwise
@@ -11,15 +11,16 @@ from typing import TypeAlias
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from slideseek.types import Float32, Float64, Int64
-from slideseek_plugins.encoders.deep.extraction import Entries, Trace, backpropagate, entries_of, full_sums, joined
+from slideseek_plugins.encoders.deep.chunks import Chunk, Load
+from slideseek_plugins.encoders.deep.extraction import Entries, entries_of, full_sums
 from slideseek_plugins.encoders.deep.inputs import Inputs
 from slideseek_plugins.encoders.deep.narrowing import Narrow, narrowed
 from slideseek_plugins.encoders.deep.network import CVAE
-from slideseek_plugins.encoders.deep.workers import run
-from slideseek_plugins.encoders.order import CHUNK, canonical_chunks
+from slideseek_plugins.encoders.deep.traces import Pass, Traces
+from slideseek_plugins.encoders.deep.workers import longest_first, run
+from slideseek_plugins.encoders.order import CHUNK, canonical_rows
 
 _FEW = 16
 """Entries are taken one by one when they are fewer than one in so many, else picked from the whole gradient."""
@@ -35,8 +36,8 @@ rows are padded further where a layer is no multiple of a few outputs."""
 _BLOCK = 48
 """Rows a thread takes at least: with fewer, reading the weights takes longer than the arithmetic."""
 
-Chunks: TypeAlias = list[tuple[int, Float32]]
-"""Chunks of patches, each with the number of its slide."""
+_LINE = 16
+"""So many rows of any width fill whole cache lines."""
 
 Values: TypeAlias = Float32 | Float64
 
@@ -118,80 +119,83 @@ class Gradients:
         while group := list(islice(passes, together)):
             for number, found in self._take(group, jobs, threads):
                 sums[number] = sums[number].astype(np.float64) + found if number in sums else found
-            unfinished = group[-1][-1][0]
+            unfinished = group[-1][-1].slide
             while done < unfinished:
                 yield sums.pop(done)
                 done += 1
         yield from sums.values()
 
-    def traces(self, features: Float32, site: int, wanted: Sequence[str]) -> Iterator[tuple[Int64, dict[str, Trace]]]:
+    def traces(self, features: Float32, site: int, wanted: Sequence[str]) -> Iterator[tuple[Int64, Traces]]:
         """Yield (row numbers, traces of the `wanted` layers) of a slide's patches, chunk by chunk."""
-        for rows, chunk in canonical_chunks(features):
-            x, sites, weight = self._input([(site, 1, chunk)])
-            traces = backpropagate(self.network, x, sites, wanted, weight)
-            yield rows, {name: trace.rows(0, len(chunk)) for name, trace in traces.items()}
+        for rows in canonical_rows(features):
+            load = self._load([Chunk(0, features, rows, site, 1)])
+            traces = self._room(load, wanted)
+            self._trace(load, traces)
+            yield rows, traces.rows(0, len(rows))
 
-    def _take(self, group: Sequence[Chunks], jobs: Sequence[Job], threads: int) -> Iterator[tuple[int, Values]]:
+    def _take(self, group: Sequence[list[Chunk]], jobs: Sequence[Job], threads: int) -> Iterator[tuple[int, Values]]:
         """Yield, chunk by chunk, the number of the slide and what the chunk adds to its mean.
 
         Each of `group` is a pass; passes run side by side, and are cut into blocks of rows where threads are left.
         """
-        passed: list[list[dict[str, Trace]]] = []
-        tasks: list[Callable[[], None]] = []
+        passed: list[Traces] = []
+        blocks: list[tuple[int, Callable[[], None]]] = []
         for chunks in group:
-            wanted, fed = self._asked([jobs[number].part for number, _ in chunks])
-            x, site, weight = self._input([(jobs[i].site, len(jobs[i].features), chunk) for i, chunk in chunks])
-            bounds = self._blocks(len(x), threads // len(group))
-            blocks: list[dict[str, Trace]] = [{} for _ in pairwise(bounds)]
-            for (start, stop), block in zip(pairwise(bounds), blocks):
-                rows = x[start:stop], site[start:stop], weight[start:stop]
-                tasks.append(partial(self._trace, block, *rows, wanted, fed))
-            passed.append(blocks)
-        run(tasks, threads)
-
+            load = self._load(chunks)
+            traces = self._room(load, self._asked([jobs[chunk.slide].part for chunk in chunks]))
+            for start, stop in pairwise(self._blocks(len(load.factor), threads // len(group))):
+                blocks.append((stop - start, partial(self._trace, load, traces.rows(start, stop))))
+            passed.append(traces)
         sums: list[tuple[int, Sum]] = []
-        for chunks, blocks in zip(group, passed):
-            traces, start = joined(blocks), 0
-            blocks.clear()
-            for number, chunk in chunks:
-                own = {name: trace.rows(start, start + len(chunk)) for name, trace in traces.items()}
-                sums.append((number, self._sum(own, jobs[number].part)))
-                start += self._padded(len(chunk))
+
+        def prepare() -> None:  # needs no thread's results, and the others are already at work
+            for chunks, traces in zip(group, passed):
+                start = 0
+                for chunk in chunks:
+                    own = traces.rows(start, start + len(chunk.rows))
+                    sums.append((chunk.slide, self._sum(own, jobs[chunk.slide].part)))
+                    start += self._padded(len(chunk.rows))
+
+        run([*longest_first(blocks), prepare], threads)
         run([task for _, found in sums for task in found.tasks], threads)
         for number, found in sums:
             yield number, found.result()
 
-    def _trace(
-        self, block: dict[str, Trace], x: Tensor, site: Tensor, weight: Tensor, wanted: list[str], fed: list[str]
-    ) -> None:
-        block |= backpropagate(self.network, x, site, wanted, weight, fed)
-
-    def _asked(self, parts: Sequence[Part]) -> tuple[list[str], list[str]]:
-        """Return the layers whose traces are wanted, and those of which only what goes in is."""
-        wanted: set[str] = set()
-        fed: set[str] = set()
+    def _asked(self, parts: Sequence[Part]) -> set[str]:
+        """Return the layers whose traces are wanted."""
+        asked: set[str] = set()
         for part in parts:
             layers = {entry.layer for entry in part.entries} or set(self.layers)
             if part.narrow:
                 layers = layers - {part.narrow.layer} | {part.narrow.following}
-                fed.add(part.narrow.layer)
-            wanted |= layers
-        return sorted(wanted), sorted(fed)
+            asked |= layers
+        return asked
 
-    def _input(self, parts: Sequence[tuple[int, int, Float32]]) -> tuple[Tensor, Tensor, Tensor]:
-        """Return what `backpropagate` takes of chunks given as (site, patches in the whole slide, rows): x, site, w."""
-        total = sum(self._padded(len(chunk)) for _, _, chunk in parts)
-        x = np.zeros((total, self.network.shape.width), dtype=np.float32)
-        site, weight = np.zeros(total, dtype=np.int64), np.zeros(total)
-        start = 0
-        for number, count, chunk in parts:
-            stop = start + len(chunk)
-            x[start:stop], site[start:stop], weight[start:stop] = chunk, number, 1 / count
-            start += self._padded(len(chunk))
-        y = self.inputs(x, self.dtype, self.device, reuse=True)
-        return y, torch.from_numpy(site).to(self.device), torch.from_numpy(weight).to(self.device, self.dtype)
+    def _load(self, chunks: Sequence[Chunk]) -> Load:
+        """Put `chunks` below each other, each filled up to a multiple of rows with its last one, which then weighs
+        nothing."""
+        lengths = [self._padded(len(chunk.rows)) for chunk in chunks]
+        site, factor = np.zeros((sum(lengths), self.network.shape.sites)), np.zeros((sum(lengths), 1))
+        parts, start = [], 0
+        for chunk, length in zip(chunks, lengths):
+            rows = np.append(chunk.rows, chunk.rows[-1:].repeat(length - len(chunk.rows)))
+            parts.append((start, chunk.features, rows))
+            site[start : start + length, chunk.site : chunk.site + 1] = 1
+            factor[start : start + len(chunk.rows)] = 2 / chunk.count
+            start += length
+        return Load(parts, *(torch.from_numpy(array).to(self.device, self.dtype) for array in (site, factor)))
 
-    def _sum(self, traces: dict[str, Trace], part: Part) -> Sum:
+    def _room(self, load: Load, wanted: Iterable[str]) -> Traces:
+        return Traces.room(self.network.shape, len(load.factor), wanted, self.dtype, self.device)
+
+    def _trace(self, load: Load, traces: Traces) -> None:
+        """Write the rows of `load` that `traces` means."""
+        span = traces.span
+        x = self.inputs(load.rows(span.start, span.stop), self.dtype, self.device, reuse=True)
+        traces.inward["encoder.0"][span] = x
+        self._pass(traces, load.site[span], load.factor[span])
+
+    def _sum(self, traces: Traces, part: Part) -> Sum:
         """Prepare the sum over the patches of one slide."""
         if part.chosen is not None and part.entries:
             values = np.empty(len(part.chosen))
@@ -205,37 +209,42 @@ class Gradients:
             gradient: Values = out.cpu().numpy()
             return gradient if part.chosen is None else gradient[part.chosen]
 
-        return Sum(full_sums(self.layers, {name: trace.aligned() for name, trace in traces.items()}, out), whole)
+        return Sum(full_sums(self.layers, traces, out), whole)
 
-    def _write(self, values: Float64, entry: Entries, traces: dict[str, Trace], narrow: Narrow | None) -> None:
+    def _write(self, values: Float64, entry: Entries, traces: Traces, narrow: Narrow | None) -> None:
         own = narrow is not None and narrow.layer == entry.layer
         trace = narrow.trace(self.network, traces) if narrow and own else traces[entry.layer]
         values[entry.place] = entry.sums(trace)
 
-    def _passes(self, jobs: Sequence[Job]) -> Iterator[Chunks]:
+    def _passes(self, jobs: Sequence[Job]) -> Iterator[list[Chunk]]:
         """Yield the chunks that go through the network in one pass, slide by slide in the order of `jobs`."""
-        waiting: Chunks = []
-        rows = 0
+        waiting: list[Chunk] = []
+        filled = 0
         for number, job in enumerate(jobs):
-            for _, chunk in canonical_chunks(job.features):
-                if waiting and rows + self._padded(len(chunk)) > CHUNK:
+            for rows in canonical_rows(job.features):
+                if waiting and filled + self._padded(len(rows)) > CHUNK:
                     yield waiting
-                    waiting, rows = [], 0
-                waiting.append((number, chunk))
-                rows += self._padded(len(chunk))
+                    waiting, filled = [], 0
+                waiting.append(Chunk(number, job.features, rows, job.site, len(job.features)))
+                filled += self._padded(len(rows))
         if waiting:
             yield waiting
 
     def _blocks(self, rows: int, threads: int) -> list[int]:
         """Return where the blocks begin that threads share the rows of a pass out in, and `rows`.
 
-        Blocks begin where slides may, so that no bit changes by it.
+        Blocks begin where slides may and where memory is aligned as at its beginning, so that no bit changes by it.
         """
         count = max(1, min(threads, rows // _BLOCK))
-        return [rows // self._align * i // count * self._align for i in range(count)] + [rows]
+        step = max(self._align, _LINE)
+        return [rows // step * i // count * step for i in range(count)] + [rows]
 
     def _padded(self, rows: int) -> int:
         return -(-rows // self._align) * self._align
+
+    @cached_property
+    def _pass(self) -> Pass:
+        return Pass(self.network)
 
     @cached_property
     def _align(self) -> int:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from slideseek_plugins.encoders.deep.extraction import Entries, Trace
+from slideseek_plugins.encoders.deep.extraction import Entries
 from slideseek_plugins.encoders.deep.network import CVAE
+from slideseek_plugins.encoders.deep.traces import Trace, Traces
 
 
 @dataclass(frozen=True)
@@ -26,14 +26,14 @@ class Narrow:
     rows: Tensor
     weight: Tensor
 
-    def trace(self, network: CVAE, traces: Mapping[str, Trace]) -> Trace:
+    def trace(self, network: CVAE, traces: Traces) -> Trace:
         """Return delta (n, u) and inward (n, inputs) of the layer, from the traces of one slide's patches.
 
         A slide is taken alone, so that the product does not depend on the slides that shared the pass.
         """
         after = traces[self.following].aligned()
         activated = after.inward.index_select(1, self.rows)
-        return Trace(network.back(after.delta @ self.weight, activated), traces[self.layer].inward)
+        return Trace(network.back(after.delta @ self.weight, activated), traces.inward[self.layer][traces.span])
 
 
 def narrowed(network: CVAE, entries: tuple[Entries, ...]) -> tuple[tuple[Entries, ...], Narrow | None]:

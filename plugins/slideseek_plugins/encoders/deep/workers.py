@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from contextvars import copy_context
@@ -41,6 +41,11 @@ def run(tasks: Sequence[Callable[[], None]], threads: int) -> None:
     for error in failed:
         if error is not None:
             raise error
+
+
+def longest_first(tasks: Iterable[tuple[int, Callable[[], None]]]) -> list[Callable[[], None]]:
+    """Return tasks, given each with its size, in the order in which threads that share them out end soonest."""
+    return [task for _, task in sorted(tasks, key=lambda item: -item[0])]
 
 
 @cache

@@ -5,15 +5,25 @@ import pytest
 import torch
 
 from slideseek_plugins.encoders.deep.device import reproducible
-from slideseek_plugins.encoders.deep.extraction import backpropagate, entries_of, full_sums
+from slideseek_plugins.encoders.deep.extraction import entries_of, full_sums
 from slideseek_plugins.encoders.deep.gradients import Gradients, Job
 from slideseek_plugins.encoders.deep.inputs import Inputs
 from slideseek_plugins.encoders.deep.network import CVAE, Shape
+from slideseek_plugins.encoders.deep.traces import Pass, Traces
 from slideseek_plugins.encoders.deep.workers import run
 
 
 def make(sites=2, labels=3, activation="relu", hidden=(12, 9), width=10, dtype=torch.float64):
     return CVAE.seeded(3, Shape(width, sites, labels, hidden, 4), activation).to(dtype)
+
+
+def traced(network, x, site, wanted):
+    """The traces of the sum over patches."""
+    traces = Traces.room(network.shape, len(x), wanted, x.dtype, x.device)
+    traces.inward["encoder.0"].copy_(x)
+    sites = torch.nn.functional.one_hot(site, network.shape.sites).to(x) if network.shape.sites else x[:, :0]
+    Pass(network)(traces, sites, torch.full((len(x), 1), 2.0).to(x))
+    return traces
 
 
 def per_patch(network, x, site):
@@ -36,7 +46,7 @@ def test_equals_the_per_patch_average(activation, sites, labels, hidden):
     x, site = torch.randn(17, 10, dtype=torch.float64), torch.zeros(17, dtype=torch.int64)
     layers = network.shape.layers()
     out = torch.empty(network.shape.parameters(), dtype=torch.float64)
-    run(full_sums(layers, backpropagate(network, x, site, list(layers)), out), 1)
+    run(full_sums(layers, traced(network, x, site, layers), out), 1)
     torch.testing.assert_close(out / 17, per_patch(network, x, site), rtol=1e-9, atol=1e-12)
 
 
@@ -55,7 +65,7 @@ def test_equals_finite_differences():
     x, site = torch.randn(6, 10, dtype=torch.float64), torch.tensor([0, 1, 1, 0, 1, 0])
     layers = network.shape.layers()
     out = torch.empty(network.shape.parameters(), dtype=torch.float64)
-    run(full_sums(layers, backpropagate(network, x, site, list(layers)), out), 1)
+    run(full_sums(layers, traced(network, x, site, layers), out), 1)
     flat = torch.nn.utils.parameters_to_vector(network.parameters()).detach()
 
     def loss(vector):
@@ -84,9 +94,12 @@ def test_chosen_entries_equal_the_whole(count):
 def test_the_pass_stops_early_with_the_same_numbers(layer):
     network = make()
     x, site = torch.randn(8, 10, dtype=torch.float64), torch.zeros(8, dtype=torch.int64)
-    everything = backpropagate(network, x, site, list(network.shape.layers()))
-    alone = backpropagate(network, x, site, [layer])
-    assert list(alone) == [layer]
+    layers = list(network.shape.layers())
+    everything = traced(network, x, site, layers)
+    alone = traced(network, x, site, [layer])
+    heads = {"mu", "logvar", "logits"}
+    reached = layers[min(layers.index(name) for name in (heads if layer in heads else {layer})) :]
+    assert list(alone.delta) == reached
     assert torch.equal(alone[layer].delta, everything[layer].delta)
     assert torch.equal(alone[layer].inward, everything[layer].inward)
 
@@ -96,7 +109,7 @@ def test_entries_cover_weights_and_biases_of_every_layer():
     layers = network.shape.layers()
     size = network.shape.parameters()
     x, site = torch.randn(5, 10, dtype=torch.float64), torch.ones(5, dtype=torch.int64)
-    traces = backpropagate(network, x, site, list(layers))
+    traces = traced(network, x, site, layers)
     whole = torch.empty(size, dtype=torch.float64)
     run(full_sums(layers, traces, whole), 1)
     order = np.random.default_rng(0).permutation(size)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from slideseek_plugins.encoders.deep.extraction import backpropagate, entries_of
+from slideseek_plugins.encoders.deep.extraction import entries_of
 from slideseek_plugins.encoders.deep.gradients import Gradients, Job
 from slideseek_plugins.encoders.deep.inputs import Inputs
 from slideseek_plugins.encoders.deep.narrowing import narrowed
@@ -29,14 +29,14 @@ def first_entries(network, layer, rows):
 @pytest.mark.parametrize("layer", ["encoder.0", "decoder.0", "decoder.1"])
 def test_narrow_traces_are_columns_of_whole_ones(layer, activation):
     network = make(activation=activation)
-    x, site = torch.randn(8, 10, dtype=torch.float64), torch.zeros(8, dtype=torch.int64)
-    rows = [1, 4]
+    gradients = Gradients(network, Inputs.plain(10, 0.0), network.shape.layers())
+    features, rows = np.random.default_rng(0).normal(size=(8, 10)).astype(np.float32), [1, 4]
     entries, narrow = narrowed(network, entries_of(network.shape.layers(), first_entries(network, layer, rows)))
     assert narrow is not None and narrow.layer == layer
     assert entries[0].row.tolist() == [0, 1] and entries[0].column.tolist() == rows
-    traces = backpropagate(network, x, site, [narrow.following], fed=[layer])
-    assert set(traces) == {layer, narrow.following} and traces[layer].delta.shape == (8, 0)
-    found, whole = narrow.trace(network, traces), backpropagate(network, x, site, [layer])[layer]
+    (_, traces), (_, everything) = (next(gradients.traces(features, 0, [name])) for name in (narrow.following, layer))
+    assert layer not in traces.delta
+    found, whole = narrow.trace(network, traces), everything[layer]
     torch.testing.assert_close(found.delta, whole.delta[:, rows], rtol=1e-12, atol=1e-14)
     assert torch.equal(found.inward, whole.inward)
 
