@@ -148,7 +148,7 @@ class Gradients:
             passed.append(traces)
         sums: list[tuple[int, Sum]] = []
 
-        def prepare() -> None:  # needs no thread's results, and the others are already at work
+        def prepare() -> None:  # needs no results: the thread that is done first does it
             for chunks, traces in zip(group, passed):
                 start = 0
                 for chunk in chunks:
@@ -191,8 +191,7 @@ class Gradients:
     def _trace(self, load: Load, traces: Traces) -> None:
         """Write the rows of `load` that `traces` means."""
         span = traces.span
-        x = self.inputs(load.rows(span.start, span.stop), self.dtype, self.device, reuse=True)
-        traces.inward["encoder.0"][span] = x
+        self.inputs.write(load.rows(span.start, span.stop), traces.inward["encoder.0"][span])
         self._pass(traces, load.site[span], load.factor[span])
 
     def _sum(self, traces: Traces, part: Part) -> Sum:

@@ -28,14 +28,19 @@ class Inputs:
         """Leave features as they are, but for clipping."""
         return cls(np.zeros(width), np.ones(width), clip)
 
-    def __call__(self, x: Float32, dtype: torch.dtype, device: torch.device, reuse: bool = False) -> Tensor:
-        """Return the network's input (n, width) for raw features (n, width), computed in `dtype`.
+    def __call__(self, x: Float32, dtype: torch.dtype, device: torch.device) -> Tensor:
+        """Return the network's input (n, width) for raw features (n, width), computed in `dtype`."""
+        out = torch.empty(x.shape, dtype=dtype, device=device)
+        self.write(x, out)
+        return out
 
-        reuse: `x` is the caller's own and may be overwritten, which is faster than fresh memory.
-        """
-        kind = np.float64 if dtype == torch.float64 else np.float32
-        y = np.subtract(x, self.shift.astype(kind), out=x if reuse and x.dtype == kind else None, dtype=kind)
+    def write(self, x: Float32, out: Tensor) -> None:
+        """Write the network's input to `out` (n, width), computed in its type, for raw features (n, width)."""
+        kind = np.float64 if out.dtype == torch.float64 else np.float32
+        y = out.numpy() if out.device.type == "cpu" else np.empty(x.shape, kind)
+        np.subtract(x, self.shift.astype(kind), out=y)
         np.divide(y, self.scale.astype(kind), out=y)
         if self.clip:
             np.clip(y, -self.clip, self.clip, out=y)
-        return torch.from_numpy(y).to(device)
+        if out.device.type != "cpu":
+            out.copy_(torch.from_numpy(y))
