@@ -98,6 +98,9 @@ def test_field_names_with_spaces_and_signs(text, passes):
         ("age>=nan", "'nan' is not a number"),
         ("age<inf", "'inf' is not a number"),
         ("mp<1", "did you mean 'mpp'?"),
+        ('label="ductal carcinoma', "is not closed"),
+        ('label != "', "is not closed"),
+        ('label in a,"b, c', "is not closed"),
     ],
 )
 def test_wrong_conditions(text, message):
