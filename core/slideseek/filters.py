@@ -90,7 +90,7 @@ def _items(value: str) -> tuple[str, ...]:
 def _unquoted(value: str) -> str:
     """Drop the quotes around a whole value. An apostrophe may stand first and alone, a double quote may not."""
     if value.startswith('"') and value.count('"') % 2:
-        raise UsageError(f"the quote in {value!r} is not closed", "write VALUE or \"VALUE\"")
+        raise UsageError(f"the quote in {value!r} is not closed", 'write VALUE or "VALUE"')
     quoted = len(value) > 1 and value[0] == value[-1] and value[0] in "'\""
     return value[1:-1] if quoted else value
 
