@@ -19,17 +19,19 @@ def examples():
     return {preset: encoder_speed.fitted(preset, 300, 24, 8, 1) for preset in ("paper", "best")}
 
 
-def test_the_loop_and_the_batched_gradient_agree(examples):
+def test_the_loops_and_the_batched_gradient_agree(examples):
     import torch
 
     from slideseek_plugins.encoders.deep.gradients import Gradients, Job
 
     model = examples["paper"].model_
     slide = encoder_speed.make_bags(1, 5, 24)[0]
-    loop = encoder_speed.per_patch_loop(model.network, torch.from_numpy(slide.features), torch.zeros(5).long())
+    x, site = torch.from_numpy(slide.features), torch.zeros(5).long()
+    loops = [loop(model.network, x, site) for loop in (encoder_speed.per_patch_loop, encoder_speed.accumulating_loop)]
     gradients = Gradients(model.network, model.inputs, model.network.shape.layers())
     batched = next(gradients.means([Job(slide.features, 0, gradients.part(None))]))
-    assert np.abs(batched - loop.numpy()).max() < 1e-6 * np.abs(batched).max()
+    for loop in loops:
+        assert np.abs(batched - loop.numpy()).max() < 1e-6 * np.abs(batched).max()
 
 
 def test_a_turn_is_timed_when_the_work_has_run_before():
@@ -46,7 +48,8 @@ def test_a_turn_is_timed_when_the_work_has_run_before():
 
 def test_every_part_reports_its_targets(examples, capsys):
     slide = encoder_speed.make_bags(1, 5, 24)[0]
-    targets = encoder_speed.extraction(examples["paper"], slide, 1, 2)
+    targets = encoder_speed.extraction(examples["paper"], slide, 2, 2)
+    encoder_speed.shared_passes(examples["paper"], 24, 1)
     for example in examples.values():
         targets += encoder_speed.short_codes(example, slide, 1)
     targets += encoder_speed.steps(24, 4, 1)
@@ -56,8 +59,9 @@ def test_every_part_reports_its_targets(examples, capsys):
     printed = capsys.readouterr().out
     for line in (
         "batched, one core",
-        "products alone, one core",
+        "products of a pass alone, one core",
         "batched, 2 cores",
+        "shared passes",
         "preset paper, bits, 300 entries",
         "preset best, bits, all of decoder",
         "SBFV",

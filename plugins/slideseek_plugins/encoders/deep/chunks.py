@@ -16,7 +16,7 @@ class Chunk:
     """Patches of one slide that go through the network together.
 
     slide: its number among the jobs. features: all of the slide's, (n, width). rows: int64 (m,), which are meant. site:
-    the number of its site. count: how many patches weigh as much as one.
+    the number of its site. count: a patch weighs 1 / count.
     """
 
     slide: int
@@ -39,7 +39,7 @@ class Load:
     factor: Tensor
 
     def rows(self, start: int, stop: int) -> Float32:
-        """Return the raw features of rows `start` to `stop`, in memory of their own."""
+        """Return the raw features of rows `start` to `stop`."""
         found = []
         for first, features, rows in self.parts:
             own = rows[max(start - first, 0) : max(stop - first, 0)]

@@ -18,7 +18,8 @@ _BLOCK = 4096
 
 @dataclass(frozen=True)
 class Evidence:
-    """The patches of one slide and the entries of the gradient its code is made of. Everything is in float64."""
+    """The patches of one slide and the entries of the gradient its code is made of. All products and sums
+    are in float64."""
 
     gradients: Gradients
     features: Float32

@@ -62,8 +62,10 @@ def _strict(threads: int) -> Iterator[None]:
     before, strict = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
     warn_only = torch.is_deterministic_algorithms_warn_only_enabled()
     fill, products = getattr(deterministic, _FILL), torch.get_float32_matmul_precision()
+    flush = bool(torch.tensor([1e-40]).mul_(1) == 0)
     torch.set_num_threads(threads)
     torch.set_float32_matmul_precision("highest")
+    torch.set_flush_denormal(False)  # each thread has its own setting, and helpers have this one
     torch.use_deterministic_algorithms(True, warn_only=True)
     # Filling fresh memory guards against reading it before it is written, which nothing here does, and costs time.
     setattr(deterministic, _FILL, False)
@@ -73,6 +75,7 @@ def _strict(threads: int) -> Iterator[None]:
             yield
     finally:
         torch.set_float32_matmul_precision(products)
+        torch.set_flush_denormal(flush)
         setattr(deterministic, _FILL, fill)
         torch.use_deterministic_algorithms(strict, warn_only=warn_only)
         torch.set_num_threads(before)

@@ -89,7 +89,8 @@ def full_sums(layers: dict[str, tuple[int, int]], traces: Traces, out: Tensor) -
             tasks.append((outputs * inputs, task))
         else:
             small.append(task)
-    tasks.append((0, partial(_each, small)))
+    if small:
+        tasks.append((0, partial(_each, small)))
     return longest_first(tasks)
 
 

@@ -27,7 +27,7 @@ _FEW = 16
 
 _ALIGN = 8
 """Slides start at multiples of this row in a pass and are padded to it: matrix products treat the rows of a full tile
-alike, so that a patch gets the same bits alone and in company."""
+alike, so that a patch gets the same bits alone and in company. Tiles of 4 rows were seen; 8 leaves room for others."""
 
 _STEP = 32
 """Values that activations compute in one step. Those left over at the end may be rounded otherwise, so there are none:
@@ -37,7 +37,7 @@ _BLOCK = 48
 """Rows a thread takes at least: with fewer, reading the weights takes longer than the arithmetic."""
 
 _LINE = 16
-"""So many rows of any width fill whole cache lines."""
+"""So many rows of any width fill whole cache lines: a precaution, no bit was seen to depend on it."""
 
 Values: TypeAlias = Float32 | Float64
 
@@ -75,9 +75,10 @@ class Sum:
 class Gradients:
     """Take mean gradients of the reconstruction loss with respect to the parameters of `layers`.
 
-    The result is the same bits whatever the order of a slide's patches, whichever slides share a pass, and whatever
-    the number of threads: these share passes, patches and layers out between them, and every matrix product runs on
-    one (callers see to that by `reproducible(1)`).
+    On the CPU the result is the same bits whatever the order of a slide's patches, whichever slides share a pass, and
+    whatever the number of threads: these share passes, patches and layers out between them, and every matrix product
+    runs on one (callers see to that by `reproducible(1)`). The network's parameters are looked up once and must not be
+    replaced afterwards.
     """
 
     network: CVAE
@@ -172,16 +173,17 @@ class Gradients:
         return asked
 
     def _load(self, chunks: Sequence[Chunk]) -> Load:
-        """Put `chunks` below each other, each filled up to a multiple of rows with its last one, which then weighs
-        nothing."""
-        lengths = [self._padded(len(chunk.rows)) for chunk in chunks]
-        site, factor = np.zeros((sum(lengths), self.network.shape.sites)), np.zeros((sum(lengths), 1))
+        """Put `chunks` below each other, each filled up to a multiple of rows with its last one; sums leave those out
+        again."""
+        sites, lengths = self.network.shape.sites, [self._padded(len(chunk.rows)) for chunk in chunks]
+        site, factor = np.zeros((sum(lengths), sites)), np.empty((sum(lengths), 1))
         parts, start = [], 0
         for chunk, length in zip(chunks, lengths):
             rows = np.append(chunk.rows, chunk.rows[-1:].repeat(length - len(chunk.rows)))
             parts.append((start, chunk.features, rows))
-            site[start : start + length, chunk.site : chunk.site + 1] = 1
-            factor[start : start + len(chunk.rows)] = 2 / chunk.count
+            if sites:
+                site[start : start + length, chunk.site] = 1
+            factor[start : start + length] = 2 / chunk.count
             start += length
         return Load(parts, *(torch.from_numpy(array).to(self.device, self.dtype) for array in (site, factor)))
 

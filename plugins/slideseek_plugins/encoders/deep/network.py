@@ -80,7 +80,6 @@ class CVAE(nn.Module):
         self.logvar = linear("logvar")
         self.logits = linear("logits") if labels else None
         self.decoder = nn.ModuleList(linear(f"decoder.{i}") for i in range(len(hidden) + 1))
-        self._named = {name: module for name, module in self.named_modules() if isinstance(module, nn.Linear)}
 
     @classmethod
     def seeded(cls, seed: int, shape: Shape, activation: Activation) -> CVAE:
@@ -91,7 +90,10 @@ class CVAE(nn.Module):
 
     def layer(self, name: str) -> nn.Linear:
         """Return the layer `Shape.layers` calls `name`."""
-        return self._named[name]
+        module = self.get_submodule(name)
+        if not isinstance(module, nn.Linear):
+            raise KeyError(name)
+        return module
 
     def act(self, x: Tensor) -> Tensor:
         """Apply the activation to `x` in place, and return it."""

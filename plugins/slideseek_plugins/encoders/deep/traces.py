@@ -30,7 +30,8 @@ class Trace:
     inward: Tensor
 
     def aligned(self) -> Trace:
-        """Return the trace where memory begins, so that every slide of a pass is treated as the first one is."""
+        """Return the trace where memory begins, so that every slide of a pass is treated as the first one is: a
+        precaution, no bit was seen to depend on it."""
         return Trace(*(t.clone() if t.storage_offset() else t for t in (self.delta, self.inward)))
 
 
@@ -64,8 +65,8 @@ class Traces:
         return Trace(self.delta[layer][self.span], self.inward[layer][self.span])
 
     def rows(self, start: int, stop: int) -> Traces:
-        """Return the part of patches `start` to `stop`, in the same memory."""
-        return replace(self, span=slice(start, stop))
+        """Return the part of patches `start` to `stop` of these, in the same memory."""
+        return replace(self, span=slice(self.span.start + start, self.span.start + stop))
 
     def cut(self) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
         """Return inward and delta of the rows that are meant."""

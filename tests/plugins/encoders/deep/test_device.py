@@ -107,6 +107,23 @@ def test_an_autocast_block_of_the_caller_does_not_change_training():
         assert torch.equal(a, b)
 
 
+def test_denormal_numbers_count_whatever_the_caller_has_set():
+    def flushed():
+        return bool(torch.tensor([1e-40]).mul_(1) == 0)
+
+    if not torch.set_flush_denormal(True):
+        pytest.skip("this processor always counts them")
+    try:
+        with reproducible(1):
+            assert not flushed()
+        assert flushed()
+    finally:
+        torch.set_flush_denormal(False)
+    with reproducible(1):
+        pass
+    assert not flushed()
+
+
 def test_python_threads_do_not_put_back_each_others_settings():
     entered, leave, seen = threading.Event(), threading.Event(), []
 

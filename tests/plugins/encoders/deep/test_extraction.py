@@ -1,5 +1,7 @@
 """The closed-form gradient against autograd, patch by patch, and against finite differences."""
 
+import weakref
+
 import numpy as np
 import pytest
 import torch
@@ -139,6 +141,67 @@ def test_the_bits_depend_neither_on_the_threads_nor_on_company(activation, hidde
         alone = [next(gradients.means([job])).tobytes() for job in jobs]
         for threads in (1, 2, 3, 5):
             assert [mean.tobytes() for mean in gradients.means(jobs, threads)] == alone
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_the_bits_are_the_same_at_full_size(dtype):
+    shape = Shape(1024, 10, 29)
+    network, rng = CVAE.seeded(0, shape, "elu").to(dtype), np.random.default_rng(5)
+    inputs = Inputs(rng.normal(size=1024), rng.uniform(0.5, 2, 1024), 5.0)
+    gradients = Gradients(network, inputs, shape.layers())
+    parts = [gradients.part(None), gradients.part(np.arange(0, gradients.size, 300))]
+    jobs = [Job(rng.normal(size=(n, 1024)).astype(np.float32), n % 10, part) for n in (100, 9, 140) for part in parts]
+    with reproducible(1):
+        alone = [next(gradients.means([job])).tobytes() for job in jobs]
+        for threads in (1, 2, 3):
+            assert [mean.tobytes() for mean in gradients.means(jobs, threads)] == alone
+
+
+@pytest.mark.parametrize("site", [2, -3])
+def test_a_site_that_the_network_does_not_know_is_an_error(site):
+    gradients = Gradients(make(), Inputs.plain(10, 0.0), make().shape.layers())
+    with pytest.raises(IndexError):
+        next(gradients.means([Job(np.zeros((3, 10), np.float32), site, gradients.part(None))]))
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_features_that_cannot_be_read_are_an_error_and_the_next_slide_is_not(threads):
+    class Broken(np.ndarray):
+        def __getitem__(self, key):
+            raise OSError("the disk is gone")
+
+    gradients = Gradients(make(), Inputs.plain(10, 0.0), make().shape.layers())
+    features = np.random.default_rng(0).normal(size=(120, 10)).astype(np.float32)
+    good, bad = (Job(rows, 0, gradients.part(None)) for rows in (features, features.view(Broken)))
+    wanted = next(gradients.means([good], threads)).tobytes()
+    with pytest.raises(OSError, match="the disk is gone"):
+        next(gradients.means([bad], threads))
+    assert next(gradients.means([good], threads)).tobytes() == wanted
+
+
+def test_rows_of_rows_are_counted_from_the_first_of_these():
+    traces = Traces.room(Shape(10, 0, 0, (4,), 2), 9, ["mu"], torch.float32, torch.device("cpu"))
+    traces.inward["mu"][:] = torch.arange(9)[:, None]
+    assert traces.rows(2, 8).rows(1, 3)["mu"].inward[:, 0].tolist() == [3, 4]
+
+
+@pytest.mark.parametrize("every", [0, 100])
+def test_what_a_chunk_left_in_memory_is_gone_with_the_next(every, monkeypatch):
+    network = make(hidden=(16,), width=64, dtype=torch.float32)
+    gradients = Gradients(network, Inputs.plain(64, 0.0), network.shape.layers())
+    room, made, alive = Traces.room, [], []
+
+    def counted(*arguments):
+        traces = room(*arguments)
+        made.append(weakref.ref(traces.inward["encoder.0"]))
+        alive.append(sum(each() is not None for each in made))
+        return traces
+
+    monkeypatch.setattr(Traces, "room", counted)
+    features = np.random.default_rng(0).normal(size=(5_000, 64)).astype(np.float32)
+    part = gradients.part(np.arange(0, gradients.size, every) if every else None)
+    next(gradients.means([Job(features, 0, part)]))
+    assert len(made) == 20 and max(alive) <= 2
 
 
 def test_a_long_slide_is_taken_in_chunks_with_bounded_memory(tmp_path):
