@@ -54,7 +54,7 @@ def test_every_part_reports_its_targets(examples, capsys):
         targets += encoder_speed.short_codes(example, slide, 1)
     targets += encoder_speed.steps(24, 4, 1)
     targets += encoder_speed.memory(training_memory.Growth({30: 100 << 20, 3000: 105 << 20}))
-    assert [target.limit for target in targets] == [30, 1.5, 1.5, 1.5, 1.5, 2.6, 2.6, 2.6, 1.1]
+    assert [target.limit for target in targets] == [30, 30, 1.5, 1.5, 1.5, 1.5, 2.6, 2.6, 2.6, 1.1]
     assert all(np.isfinite(target.found) and target.found > 0 for target in targets)
     printed = capsys.readouterr().out
     for line in (
