@@ -4,9 +4,9 @@
 
 What is compared takes turns and the best of many turns counts. Batched extraction is compared by the clock with the
 loop over patches that Eq. 15 says, on one thread or on all, whichever is faster; a leaner loop and the time of a pass's
-matrix products alone, which bounds what one core can reach, are printed beside it. All else is the CPU time of one thread. The
-entries of short codes are chosen as a fit chooses them. The last lines say which targets are met; the exit code is 1
-when one is missed.
+matrix products alone, which bounds what one core can reach, are printed beside it. All else is the CPU time of one
+thread. The entries of short codes are chosen as a fit chooses them. The last lines say which targets are met; the exit
+code is 1 when one is missed.
 """
 
 from __future__ import annotations
