@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickletools
 import zipfile
 from pathlib import Path
 from typing import IO
@@ -12,6 +13,7 @@ import numpy as np
 from slideseek.testing.checks import described, require
 
 _PICKLE_STARTS = tuple(bytes([0x80, protocol]) for protocol in range(2, 6))
+_RUNS = ("GLOBAL", "INST")
 _MEND = "write arrays with safetensors.numpy.save_file and the rest with json"
 
 
@@ -38,6 +40,8 @@ def pickle_in(file: IO[bytes]) -> str:
             np.lib.format.read_array(file, allow_pickle=False)
         except ValueError as error:
             return f"is not a plain array ({described(error)})"
+    elif _is_old_pickle(file):
+        return "reads as a pickle of an old protocol"
     elif zipfile.is_zipfile(file):
         with zipfile.ZipFile(file) as archive:
             for member in archive.namelist():
@@ -45,6 +49,22 @@ def pickle_in(file: IO[bytes]) -> str:
                     if reason := pickle_in(entry):
                         return f"is an archive with {member} in it, which {reason}"
     return ""
+
+
+def _is_old_pickle(file: IO[bytes]) -> bool:
+    """Say whether a file reads as a pickle that does not begin with its protocol: to its end, or naming code to run.
+
+    Nothing is loaded. `file` is left where it was.
+    """
+    names = set()
+    try:
+        for code, _, _ in pickletools.genops(file):
+            names.add(code.name)
+        return not file.read(1) or not names.isdisjoint(_RUNS)
+    except (ValueError, OverflowError, MemoryError):
+        return False
+    finally:
+        file.seek(0)
 
 
 def _not_json(path: Path) -> str:

@@ -1,6 +1,7 @@
 """Running the kit without pytest, its toy data, and what importing it costs."""
 
 import itertools
+import pickle
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -150,6 +151,8 @@ def test_toy_images_differ() -> None:
         ("state.json", b"{'a': 1}", "is no JSON"),
         ("state.json", b"\x80\x04K\x01.", "begins as a pickle does"),
         ("state.npy", b"\x80\x05K\x01.", "begins as a pickle does"),
+        ("state.npy", pickle.dumps({"a": [1]}, protocol=0), "reads as a pickle of an old protocol"),
+        ("state.npy", pickle.dumps(Path, protocol=1) + b"and more", "reads as a pickle of an old protocol"),
         ("state.pkl", b"anything", "a file inner/state.pkl"),
     ],
 )
@@ -169,4 +172,7 @@ def test_plain_files_pass(tmp_path: Path) -> None:
     (tmp_path / "state.json").write_text('{"a": 1}')
     np.save(tmp_path / "state.npy", np.arange(3))
     np.savez(tmp_path / "state.npz", a=np.arange(3), b=np.ones(2))
+    (tmp_path / "log.csv").write_text("epoch,loss\n1,0.5\n")
+    for i in range(256):
+        (tmp_path / f"{i}.bin").write_bytes(bytes([i]) * 5)
     require_no_pickle(tmp_path)
