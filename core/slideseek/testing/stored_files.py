@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickletools
+import warnings
 import zipfile
 from pathlib import Path
 from typing import IO
@@ -58,8 +59,10 @@ def _is_old_pickle(file: IO[bytes]) -> bool:
     """
     names = set()
     try:
-        for code, _, _ in pickletools.genops(file):
-            names.add(code.name)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about texts in what is no pickle
+            for code, _, _ in pickletools.genops(file):
+                names.add(code.name)
         return not file.read(1) or not names.isdisjoint(_RUNS)
     except (ValueError, OverflowError, MemoryError):
         return False
