@@ -23,15 +23,15 @@ from slideseek.archive.catalog import Payload, Stage, StageRecord
 from slideseek.archive.payloads import pack_code
 from slideseek.archive.removing import remove_slides
 from slideseek.archive.slide_table import SlideRow
-from slideseek.building import index_store
 from slideseek.building.build import Builder
-from slideseek.building.index_store import open_engine, save_index
-from slideseek.building.ledger import Ledger, feature_folder
 from slideseek.building.reporting import SlideReport
+from slideseek.digests import digest
 from slideseek.engine import Engine, make_engine
-from slideseek.keys import digest
+from slideseek.indexing import index_store
+from slideseek.indexing.index_store import open_engine, save_index
+from slideseek.indexing.stage_results import Ledger, feature_folder
 from slideseek.plugins import Registry, load_registry
-from slideseek.search import Answer, Searcher
+from slideseek.searching.searcher import Answer, Searcher
 from slideseek.types import Code, SlideRecord
 
 CONFIG = """

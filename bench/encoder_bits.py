@@ -28,8 +28,8 @@ import torch
 
 from bench.encoders import DATA, Task, file_name, fit, folds, load_tasks, preset_options
 from slideseek.types import Bag, Float64, Int64
-from slideseek_plugins.encoders.deep.settings import Selection
-from slideseek_plugins.encoders.deep_sbfv import DeepSparseBinaryFisherVector
+from slideseek_components.encoders.deep.settings import Selection
+from slideseek_components.encoders.deep_sbfv import DeepSparseBinaryFisherVector
 
 BITS = 5_000
 CHOICES: tuple[tuple[Selection, tuple[str, ...]], ...] = (

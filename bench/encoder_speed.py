@@ -24,17 +24,17 @@ import torch
 
 from bench.training_memory import Growth, growth
 from slideseek.types import Bag
-from slideseek_plugins.encoders.deep.device import free_threads, reproducible
-from slideseek_plugins.encoders.deep.encoder import DeepFisher
-from slideseek_plugins.encoders.deep.extraction import entries_of
-from slideseek_plugins.encoders.deep.gradients import Gradients, Job
-from slideseek_plugins.encoders.deep.loss import Weights, cvae_terms, penalised_gradients
-from slideseek_plugins.encoders.deep.model import Model
-from slideseek_plugins.encoders.deep.network import CVAE, Shape
-from slideseek_plugins.encoders.deep.selection import Table
-from slideseek_plugins.encoders.deep.settings import Preset
-from slideseek_plugins.encoders.deep_bfv import DeepBinaryFisherVector
-from slideseek_plugins.encoders.deep_fv import DeepFisherVector
+from slideseek_components.encoders.deep.device import free_threads, reproducible
+from slideseek_components.encoders.deep.encoder import DeepFisher
+from slideseek_components.encoders.deep.extraction import entries_of
+from slideseek_components.encoders.deep.gradients import Gradients, Job
+from slideseek_components.encoders.deep.loss import Weights, cvae_terms, penalised_gradients
+from slideseek_components.encoders.deep.model import Model
+from slideseek_components.encoders.deep.network import CVAE, Shape
+from slideseek_components.encoders.deep.selection import Table
+from slideseek_components.encoders.deep.settings import Preset
+from slideseek_components.encoders.deep_bfv import DeepBinaryFisherVector
+from slideseek_components.encoders.deep_fv import DeepFisherVector
 
 SITES, CLASSES = 2, 4
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 
 from slideseek.types import Bag, Code, CodeSpec, Float64
-from slideseek_plugins.encoders.deep_sbfv import DeepSparseBinaryFisherVector
-from slideseek_plugins.encoders.normalise import signed_root, unit
+from slideseek_components.encoders.deep_sbfv import DeepSparseBinaryFisherVector
+from slideseek_components.encoders.normalise import signed_root, unit
 
 _TURNS = 50
 """Iterations of ITQ; it settles long before."""

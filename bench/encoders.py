@@ -35,24 +35,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.encoder_variants import Joined, Projected
-from slideseek.bench.measures import majority
 from slideseek.errors import SlideseekError
 from slideseek.interfaces import Encoder, Index, Trainable
 from slideseek.types import Bag
-from slideseek_plugins.encoders.bovw import Bovw
-from slideseek_plugins.encoders.c_gmm_fv import ConditionedGmmFisher
-from slideseek_plugins.encoders.deep.settings import CODING
-from slideseek_plugins.encoders.deep_bfv import DeepBinaryFisherVector
-from slideseek_plugins.encoders.deep_fv import DeepFisherVector
-from slideseek_plugins.encoders.deep_sbfv import DeepSparseBinaryFisherVector
-from slideseek_plugins.encoders.deep_sfv import DeepSparseFisherVector
-from slideseek_plugins.encoders.gmm_fv import GmmFisher
-from slideseek_plugins.encoders.max import Max
-from slideseek_plugins.encoders.mean import Mean
-from slideseek_plugins.encoders.vlad import Vlad
-from slideseek_plugins.encoders.yottixel import Yottixel
-from slideseek_plugins.indexes.cosine import Cosine
-from slideseek_plugins.indexes.hamming import Hamming
+from slideseek_apps.bench.measures import majority
+from slideseek_components.encoders.bovw import Bovw
+from slideseek_components.encoders.c_gmm_fv import ConditionedGmmFisher
+from slideseek_components.encoders.deep.settings import CODING
+from slideseek_components.encoders.deep_bfv import DeepBinaryFisherVector
+from slideseek_components.encoders.deep_fv import DeepFisherVector
+from slideseek_components.encoders.deep_sbfv import DeepSparseBinaryFisherVector
+from slideseek_components.encoders.deep_sfv import DeepSparseFisherVector
+from slideseek_components.encoders.gmm_fv import GmmFisher
+from slideseek_components.encoders.max import Max
+from slideseek_components.encoders.mean import Mean
+from slideseek_components.encoders.vlad import Vlad
+from slideseek_components.encoders.yottixel import Yottixel
+from slideseek_components.indexes.cosine import Cosine
+from slideseek_components.indexes.hamming import Hamming
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 NEAREST = 3

@@ -28,8 +28,8 @@ from slideseek.plugins import load_registry
 from slideseek.slides.discovery import find_slides
 from slideseek.slides.patch_images import patch_images
 from slideseek.slides.reader import open_slide
-from slideseek.testing.histology import demo_slides, paint, write_slide
 from slideseek.types import UInt8
+from slideseek_apps.demo.histology import demo_slides, paint, write_slide
 
 MEMORY_CONFIG = DEFAULT_CONFIG.replace("size = 1000", "size = 128").replace("efficientnet-lite2", "efficientnet-lite0")
 

@@ -19,13 +19,13 @@ import numpy as np
 
 from bench.search_speed import K, best_cpu_seconds, clustered_bits
 from slideseek.types import Code
-from slideseek_plugins.indexes import hamming
-from slideseek_plugins.indexes.annoy_forest import Annoy
-from slideseek_plugins.indexes.cosine import Cosine
-from slideseek_plugins.indexes.faiss_binary import FaissBinary
-from slideseek_plugins.indexes.hamming import Hamming
-from slideseek_plugins.indexes.recall import LowRecallWarning
-from slideseek_plugins.indexes.sparse import Sparse
+from slideseek_components.indexes import hamming
+from slideseek_components.indexes.annoy_forest import Annoy
+from slideseek_components.indexes.cosine import Cosine
+from slideseek_components.indexes.faiss_binary import FaissBinary
+from slideseek_components.indexes.hamming import Hamming
+from slideseek_components.indexes.recall import LowRecallWarning
+from slideseek_components.indexes.sparse import Sparse
 
 mpl.use("Agg")
 

@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 from sklearn.neighbors import NearestNeighbors
 
 from slideseek.types import Code, Hit
-from slideseek_plugins.indexes import hamming
-from slideseek_plugins.indexes.annoy_forest import Annoy
-from slideseek_plugins.indexes.hamming import Hamming
-from slideseek_plugins.indexes.recall import LowRecallWarning
+from slideseek_components.indexes import hamming
+from slideseek_components.indexes.annoy_forest import Annoy
+from slideseek_components.indexes.hamming import Hamming
+from slideseek_components.indexes.recall import LowRecallWarning
 
 K, BATCH = 10, 64
 TURN = 4e-3

@@ -24,7 +24,7 @@ import numpy as np
 
 from slideseek.archive.features import read_features
 from slideseek.types import Bag
-from slideseek_plugins.encoders.deep_sbfv import DeepSparseBinaryFisherVector
+from slideseek_components.encoders.deep_sbfv import DeepSparseBinaryFisherVector
 
 PATCHES = 18_000
 """Patches in all: more than the trainer's shuffle pool holds by default, so that bags are streamed."""

@@ -9,12 +9,12 @@ from pathlib import Path
 import click
 import pytest
 
-from slideseek.bench.config import parse_bench_config
-from slideseek.bench.grid import expand
 from slideseek.cli import COMMANDS, cli
 from slideseek.config import parse_config
 from slideseek.engine import make_engines
 from slideseek.plugins import load_registry
+from slideseek_apps.bench.cell_plans import expand
+from slideseek_apps.bench.config import parse_bench_config
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -77,7 +77,7 @@ def test_every_option_is_documented(command, option):
 def test_what_the_page_of_dirty_archives_quotes_is_said():
     """The first column of its tables quotes messages; `...` stands for what varies in them."""
     page = (ROOT / "docs" / "how-to" / "dirty-archives.md").read_text()
-    source = "\n".join(path.read_text() for path in sorted((ROOT / "core" / "slideseek").rglob("*.py")))
+    source = "\n".join(path.read_text() for name in ("core", "plugins") for path in sorted((ROOT / name).rglob("*.py")))
     tables = page.partition("These are notes")[2].partition("## Tissue")[0] + page.partition("a failed line means")[2]
     cells = [line.split("|")[1] for line in tables.splitlines() if line.startswith("| `")]
     quoted = [quote for cell in cells for quote in re.findall(r"`([^`]+)`", cell)]

@@ -3,8 +3,8 @@
 import numpy as np
 
 from slideseek.types import Bag
-from slideseek_plugins.encoders.yottixel import Yottixel
-from slideseek_plugins.indexes.hamming import Hamming
+from slideseek_components.encoders.yottixel import Yottixel
+from slideseek_components.indexes.hamming import Hamming
 
 
 def definition(query, target):

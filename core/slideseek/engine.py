@@ -1,6 +1,6 @@
 """An engine: four components and the one-directional flow from a slide to a code.
 
-The engine computes; it knows no archive. `slideseek.building` keeps what it computes, `slideseek.search` uses it.
+The engine computes; it knows no archive. `slideseek.building` keeps what it computes, `slideseek.searching` uses it.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from slideseek.config import EngineConfig, make_component, settings
+from slideseek.digests import digest
 from slideseek.errors import PluginError, UsageError
 from slideseek.interfaces import Encoder, Featurizer, Fingerprinted, Index, Resizing, Selector, Slide, Trainable
-from slideseek.keys import digest
 from slideseek.plugins import KINDS, Kind, Registry
 from slideseek.slides.patch_images import patch_images
 from slideseek.types import Bag, Code, CodeSpec, Float32, Patches, UInt8

@@ -22,7 +22,7 @@ def examples():
 def test_the_loops_and_the_batched_gradient_agree(examples):
     import torch
 
-    from slideseek_plugins.encoders.deep.gradients import Gradients, Job
+    from slideseek_components.encoders.deep.gradients import Gradients, Job
 
     model = examples["paper"].model_
     slide = encoder_speed.make_bags(1, 5, 24)[0]

@@ -10,7 +10,7 @@ import torch
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from bench import encoder_bits, encoder_variants, encoders
 from slideseek.types import Bag
-from slideseek_plugins.encoders.deep_sbfv import DeepSparseBinaryFisherVector
+from slideseek_components.encoders.deep_sbfv import DeepSparseBinaryFisherVector
 
 WIDTH = 6
 

@@ -39,7 +39,7 @@ def densenet_weights(folder: Path) -> dict[str, Any]:
     """Draw weights for DenseNet-121: the published ones are the user's to get."""
     import torch
 
-    from slideseek_plugins.featurizers.densenet_network import DenseNet121
+    from slideseek_components.featurizers.densenet_network import DenseNet121
 
     torch.manual_seed(0)
     torch.save(DenseNet121(last_relu=True).state_dict(), folder / "densenet121.pth")
@@ -74,7 +74,7 @@ def timm_weights(folder: Path) -> dict[str, Any]:
     need_extra("timm", "timm")
     import torch
 
-    from slideseek_plugins.featurizers.timm_import import import_timm
+    from slideseek_components.featurizers.timm_import import import_timm
 
     torch.manual_seed(0)
     torch.save(import_timm().create_model("resnet10t").state_dict(), folder / "resnet10t.pth")

@@ -18,7 +18,7 @@ def plugin(**hooks):
     return module
 
 
-def offers(name, target="slideseek_plugins.encoders.mean:Mean"):
+def offers(name, target="slideseek_components.encoders.mean:Mean"):
     def register_encoders(register):
         register(name, target, "a test encoder")
 
@@ -96,10 +96,10 @@ def test_a_broken_plugin_is_one_line_and_the_rest_works(broken, reason):
     ("target", "message"),
     [
         ("no_such_module_here:X", "cannot be imported"),
-        ("slideseek_plugins.encoders.mean:Nope", "cannot be imported"),
-        ("slideseek_plugins.encoders.mean", "not 'package.module:Class'"),
+        ("slideseek_components.encoders.mean:Nope", "cannot be imported"),
+        ("slideseek_components.encoders.mean", "not 'package.module:Class'"),
         ("slideseek.plugins:load_registry", "is not a dataclass"),
-        ("slideseek_plugins.indexes.hamming:Hamming", "lacks encode, spec"),
+        ("slideseek_components.indexes.hamming:Hamming", "lacks encode, spec"),
     ],
 )
 def test_a_bad_import_string_names_the_owner(target, message):
@@ -137,7 +137,7 @@ def test_a_person_who_stops_the_import_is_obeyed(module):
 
 
 def test_what_plugins_print_does_not_mix_with_results(module, capsys):
-    name = module("print('hello from the component')\nfrom slideseek_plugins.encoders.mean import Mean\n")
+    name = module("print('hello from the component')\nfrom slideseek_components.encoders.mean import Mean\n")
 
     def register_encoders(register):
         print("hello from the plugin")
@@ -161,7 +161,7 @@ def test_disabled_plugins(monkeypatch):
     monkeypatch.setenv("SLIDESEEK_DISABLED_PLUGINS", "other, bundled")
     registry = load_registry()
     assert registry.entries == ()
-    assert registry.disabled == ("bundled",)
+    assert registry.disabled == ("components",)
 
 
 def test_no_global_registry():

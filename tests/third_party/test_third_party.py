@@ -136,7 +136,7 @@ def archive(environment: Environment, slides: Path, tmp_path_factory: pytest.Tem
 
 
 def test_slideseek_is_the_installed_one(environment: Environment) -> None:
-    code = "import slideseek, slideseek_plugins, slideseek_median as m; print(slideseek.__file__, m.__file__)"
+    code = "import slideseek, slideseek_components, slideseek_median as m; print(slideseek.__file__, m.__file__)"
     found = environment.run("python", "-c", code).stdout.split()
     assert len(found) == 2
     assert all(Path(file).is_relative_to(environment.folder) for file in found)

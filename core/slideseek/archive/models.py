@@ -7,9 +7,9 @@ from pathlib import Path
 
 from slideseek.archive.catalog import ModelRow
 from slideseek.archive.files import replacing, replacing_folder, sha256_file, sha256_files
+from slideseek.digests import digest
 from slideseek.errors import DamagedError
 from slideseek.interfaces import Trainable
-from slideseek.keys import digest
 
 FOLDER = "models"
 

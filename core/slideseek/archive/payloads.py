@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from slideseek.archive.catalog import Payload
 from slideseek.archive.features import read_features, write_features
 from slideseek.archive.files import safe_name, sha256_file
+from slideseek.digests import digest_bytes
 from slideseek.errors import DamagedError
-from slideseek.keys import digest_bytes
 from slideseek.types import Bag, Code, CodeSpec, Patches
 
 

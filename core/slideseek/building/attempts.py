@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from slideseek.archive.catalog import Payload, Stage, StageRecord
 from slideseek.archive.slide_table import SlideRow
-from slideseek.building.ledger import Ledger
 from slideseek.building.prefetch import Facts
 from slideseek.building.reporting import BuildSummary, SlideReport
 from slideseek.engine import Engine
 from slideseek.errors import SlideseekError
+from slideseek.indexing.stage_results import Ledger
 
 NO_TISSUE = (
     "no patch to select: no tissue found, or no patch with enough of it",

@@ -23,15 +23,15 @@ from slideseek.archive.slide_table import SlideRow
 from slideseek.archive.work_list import ReadySlide
 from slideseek.building.attempts import Attempts
 from slideseek.building.features import FeaturePhase
-from slideseek.building.index_store import save_index
-from slideseek.building.ledger import Ledger
 from slideseek.building.prefetch import as_slide_error
 from slideseek.building.reporting import BuildSummary, Reporter, SlideReport
 from slideseek.building.run_report import write_run_report
+from slideseek.digests import digest
 from slideseek.engine import Engine, pack_resolved, signature
 from slideseek.errors import DamagedError, SlideseekError
+from slideseek.indexing.index_store import save_index
+from slideseek.indexing.stage_results import Ledger
 from slideseek.interfaces import Checkpointed
-from slideseek.keys import digest
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,6 @@ from slideseek.archive.archive import Archive
 from slideseek.archive.payloads import pack_patches, store_features, unpack_patches
 from slideseek.archive.slide_table import SlideRow
 from slideseek.building.attempts import Attempts
-from slideseek.building.ledger import Ledger, feature_folder
 from slideseek.building.prefetch import (
     Ahead,
     AllRead,
@@ -30,6 +29,7 @@ from slideseek.building.prefetch import (
 from slideseek.building.reporting import SlideReport
 from slideseek.engine import Engine
 from slideseek.errors import SlideError, SlideseekError
+from slideseek.indexing.stage_results import Ledger, feature_folder
 from slideseek.types import Bag, Float32, Int64, Patches, UInt8
 
 RANK = ("failed", "ok", "skipped")

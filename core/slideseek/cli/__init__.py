@@ -40,7 +40,17 @@ COMMANDS = {
     "demo": "Generate slides, build an archive of them and search it.",
 }
 # Commands whose module cannot have their name.
-MODULES = {"import": "import_features"}
+MODULES = {
+    "import": "slideseek_apps.interchange.import_command",
+    "export": "slideseek_apps.interchange.export_command",
+    "explain": "slideseek_apps.reports.explain_command",
+    "report": "slideseek_apps.reports.report_command",
+    "session": "slideseek_apps.session.session_command",
+    "serve": "slideseek_apps.viewer.serve_command",
+    "doctor": "slideseek_apps.doctor.doctor_command",
+    "bench": "slideseek_apps.bench.commands",
+    "demo": "slideseek_apps.demo.demo_command",
+}
 
 EXIT_ERROR, EXIT_FAILED_SLIDES, EXIT_INTERRUPTED = 1, 3, 130
 DEBUG_VARIABLE = "SLIDESEEK_DEBUG"
@@ -55,7 +65,7 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        module = f"slideseek.cli.{MODULES.get(cmd_name, cmd_name)}"
+        module = MODULES.get(cmd_name, f"slideseek.cli.{cmd_name}")
         command = importlib.import_module(module).command
         if not isinstance(command, click.Command):
             raise TypeError(f"{module}.command is not a command")

@@ -14,7 +14,7 @@ from slideseek.cli.output import print_json, print_table
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from slideseek.archive.query_log import LogEntry
+    from slideseek.searching.query_log import LogEntry
 
 NARROW = 120
 """Columns below which a table of seven columns cannot be read."""
@@ -31,7 +31,7 @@ def command(folder: Path | None, count: int, everything: bool, session: str, as_
 
     'slideseek replay N' asks one again, 'slideseek report N' shows it as a page.
     """
-    from slideseek.session.logbook import open_log
+    from slideseek.searching.replay import open_log
 
     with open_archive(folder) as archive:
         entries = open_log(archive).last(None if everything else count, session)
@@ -46,7 +46,7 @@ def print_entries(entries: Sequence[LogEntry]) -> None:
     import shutil
     import sys
 
-    from slideseek.session.request import Request
+    from slideseek.searching.request import Request
 
     if not entries:
         click.echo("nothing was asked yet")

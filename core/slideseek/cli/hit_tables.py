@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from slideseek.answers import evidence_data
 from slideseek.cli.output import print_table
+from slideseek.searching.answer_json import evidence_data
 
 if TYPE_CHECKING:
-    from slideseek.calibration import Calibration
-    from slideseek.evidence import Evidence
-    from slideseek.search import Answer
+    from slideseek.searching.calibration import Calibration
+    from slideseek.searching.evidence import Evidence
+    from slideseek.searching.searcher import Answer
 
 
 def print_answer(answer: Answer, calibration: Mapping[str, Calibration] | None = None) -> None:

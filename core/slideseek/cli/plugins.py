@@ -113,7 +113,7 @@ def check_plugin(name: str, kind: str | None, options: tuple[str, ...], as_json:
 )
 def new_plugin(name: str, kind: str, folder: Path) -> None:
     """Write a new plugin distribution that works: a package, one component, and tests that run the kit."""
-    from slideseek.scaffold import create
+    from slideseek.testing.scaffold import create
 
     made = create(folder, name, cast("Kind", kind))
     click.echo(f"wrote {made}")

@@ -21,9 +21,9 @@ def command(number: int, folder: Path | None, as_json: bool) -> int:
 
     If not, it says what has changed since, and the exit code is 3. A replay is not logged.
     """
-    from slideseek.answers import answer_data
     from slideseek.cli.hit_tables import print_answer
-    from slideseek.session.logbook import open_log, replay
+    from slideseek.searching.answer_json import answer_data
+    from slideseek.searching.replay import open_log, replay
 
     with open_archive(folder) as archive:
         done = replay(archive, open_log(archive).get(number))

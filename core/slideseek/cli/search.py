@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from slideseek.answers import CSV_HEADER, answer_data, csv_rows
 from slideseek.cli.hit_tables import print_answer, print_evidence
 from slideseek.cli.options import archive_option, json_option, mag_option, mpp_option, open_archive, stated_mpp
 from slideseek.cli.output import print_csv, print_json, say
+from slideseek.searching.answer_json import CSV_HEADER, answer_data, csv_rows
 
 if TYPE_CHECKING:
-    from slideseek.calibration import Calibration
-    from slideseek.evidence import Evidence
-    from slideseek.queries import Query
-    from slideseek.search import Answer, Mode, Searcher
+    from slideseek.searching.calibration import Calibration
+    from slideseek.searching.evidence import Evidence
+    from slideseek.searching.queries import Query
+    from slideseek.searching.searcher import Answer, Mode, Searcher
     from slideseek.slides.area import Annotations, Region
     from slideseek.types import SlideRecord
 
@@ -107,12 +107,12 @@ def command(
     """
     from dataclasses import replace
 
-    from slideseek.building.index_store import open_engine
     from slideseek.errors import UsageError
+    from slideseek.indexing.index_store import open_engine
     from slideseek.plugins import load_registry
-    from slideseek.search import Searcher
-    from slideseek.session.logbook import log_query
-    from slideseek.session.request import Request, query_kind
+    from slideseek.searching.replay import log_query
+    from slideseek.searching.request import Request, query_kind
+    from slideseek.searching.searcher import Searcher
 
     if as_json and as_csv:
         raise UsageError("--json and --csv exclude each other")
@@ -195,14 +195,14 @@ def _region(text: str, annotation: str) -> Region | Annotations:
 
 
 def _explain(searcher: Searcher, query: Query, answer: Answer) -> dict[str, Evidence]:
-    from slideseek.evidence import Explainer
+    from slideseek.searching.evidence import Explainer
 
     explainer = Explainer(searcher)
     return {found.hit.slide_id: explainer.explain(query, found.hit.slide_id) for found in answer.found}
 
 
 def _calibrate(searcher: Searcher, search: Callable[[Query], Answer]) -> dict[str, Calibration]:
-    from slideseek.calibration import calibrate
+    from slideseek.searching.calibration import calibrate
 
     return calibrate(searcher, search)
 

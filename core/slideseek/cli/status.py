@@ -16,7 +16,7 @@ from slideseek.cli.output import print_json, print_table, problem_line
 @json_option
 def command(folder: Path | None, only_failed: bool, as_json: bool) -> None:
     """Tell what is done, what failed and why, for every slide and engine."""
-    from slideseek.status import archive_status
+    from slideseek.indexing.status import archive_status
 
     with open_archive(folder) as archive:
         status = archive_status(archive)

@@ -8,7 +8,7 @@ import pytest
 
 from slideseek.archive.archive import Archive
 from slideseek.archive.payloads import unpack_patches
-from slideseek.testing.histology import write_slide
+from slideseek_apps.demo.histology import write_slide
 
 
 @pytest.fixture

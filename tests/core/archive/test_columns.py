@@ -6,7 +6,7 @@ import pytest
 from slideseek.archive.catalog import Catalog
 from slideseek.archive.columns import SlideColumns
 from slideseek.archive.slide_table import SlideRow
-from slideseek.filters import parse_filter
+from slideseek.searching.filters import parse_filter
 from slideseek.types import SlideRecord
 
 

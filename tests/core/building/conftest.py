@@ -11,15 +11,15 @@ from slideseek.archive.archive import Archive
 from slideseek.archive.removing import remove_slides
 from slideseek.archive.slide_table import SlideRow
 from slideseek.building.build import Builder, BuildOptions
-from slideseek.building.index_store import open_engine
+from slideseek.digests import digest
 from slideseek.engine import make_engines
-from slideseek.interchange.keeping import keep
-from slideseek.interchange.placing import Placed
-from slideseek.interchange.settings import SetSettings
-from slideseek.keys import digest
+from slideseek.indexing.index_store import open_engine
 from slideseek.plugins import load_registry
-from slideseek.search import Searcher
+from slideseek.searching.searcher import Searcher
 from slideseek.types import Bag, Patches, SlideRecord
+from slideseek_apps.interchange.keeping import keep
+from slideseek_apps.interchange.placing import Placed
+from slideseek_apps.interchange.settings import SetSettings
 
 WIDTH = 24
 ENGINE = """

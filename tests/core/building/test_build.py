@@ -10,12 +10,12 @@ import pytest
 
 from slideseek.archive.archive import Archive
 from slideseek.building.build import Builder, BuildOptions
-from slideseek.building.ledger import Ledger
 from slideseek.building.prefetch import Ahead
 from slideseek.engine import make_engines
 from slideseek.errors import SlideseekError
+from slideseek.indexing.stage_results import Ledger
 from slideseek.plugins import load_registry
-from slideseek_plugins.encoders.bovw import Bovw
+from slideseek_components.encoders.bovw import Bovw
 
 
 class Silent:

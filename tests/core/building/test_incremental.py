@@ -10,12 +10,12 @@ from slideseek.archive import slide_table
 from slideseek.archive.adding import StatedMpp, add_slides
 from slideseek.archive.archive import Archive
 from slideseek.archive.removing import remove_slides
-from slideseek.building import index_store
-from slideseek.building.index_store import open_engine, open_index
-from slideseek.building.ledger import Ledger
+from slideseek.indexing import index_store
 from slideseek.engine import Engine
+from slideseek.indexing.index_store import open_engine, open_index
+from slideseek.indexing.stage_results import Ledger
 from slideseek.plugins import load_registry
-from slideseek.search import Searcher
+from slideseek.searching.searcher import Searcher
 from slideseek.types import Bag
 
 SLIDES = 1_500

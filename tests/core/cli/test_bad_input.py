@@ -105,7 +105,7 @@ def test_missing_paths(tmp_path, tiny_slides, tiny_config, slideseek):
 
 
 def test_a_crashing_component_is_one_line(tiny_archive, slideseek, tiny_slides, paint_tiny, monkeypatch):
-    from slideseek_plugins.featurizers.colour_texture import ColourTexture
+    from slideseek_components.featurizers.colour_texture import ColourTexture
 
     paint_tiny(tiny_slides / "new.png", 5, coarse=True)
     slideseek("add", tiny_slides / "new.png", "-a", tiny_archive, "--mpp", "1")
@@ -210,7 +210,7 @@ def test_a_component_that_changed_since_the_build_does_not_encode_a_query(
     tiny_archive, slideseek, tmp_path, paint_tiny, monkeypatch
 ):
     from slideseek import engine
-    from slideseek_plugins.encoders.yottixel import Yottixel
+    from slideseek_components.encoders.yottixel import Yottixel
 
     # Not by a new attribute of Yottixel: `isinstance` would go on finding the protocol there in later tests.
     plain = engine.resolved_settings

@@ -5,7 +5,7 @@ import random
 import numpy as np
 import pytest
 
-from slideseek.testing.histology import write_slide
+from slideseek_apps.demo.histology import write_slide
 
 GOOD, DAMAGED = 30, 200
 

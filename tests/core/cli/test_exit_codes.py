@@ -77,7 +77,7 @@ def test_a_bug_is_called_one(tiny_archive, slideseek, monkeypatch):
     def crash(archive):
         raise KeyError("oh")
 
-    monkeypatch.setattr("slideseek.status.archive_status", crash)
+    monkeypatch.setattr("slideseek.indexing.status.archive_status", crash)
     done = slideseek("status", "-a", tiny_archive)
     assert done.code == 1
     assert "Traceback" in done.err

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from slideseek.inspection import inspect_slide
-from slideseek_plugins.selectors.grid import Grid
+from slideseek.slides.inspection import inspect_slide
+from slideseek_components.selectors.grid import Grid
 
 
 @pytest.fixture

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from slideseek.archive.archive import Archive
-from slideseek.building.index_store import open_engine
-from slideseek.calibration import Calibration, calibrate
+from slideseek.indexing.index_store import open_engine
 from slideseek.plugins import load_registry
-from slideseek.search import Confidence, Searcher
+from slideseek.searching.calibration import Calibration, calibrate
+from slideseek.searching.searcher import Confidence, Searcher
 
 
 def test_evidence_is_shown_and_in_json(tiny_archive, slideseek):

@@ -1,6 +1,0 @@
-"""Is everything in order? Findings about the machine, the plugins and an archive, each with its fix."""
-
-from slideseek.doctor.examine import examine
-from slideseek.doctor.finding import Finding
-
-__all__ = ["Finding", "examine"]

@@ -1,1 +1,0 @@
-"""Show evidence: as a table, as pictures, and as GeoJSON for QuPath."""

@@ -1,0 +1,1 @@
+"""Which results exist and are current; opening and following an index; status."""

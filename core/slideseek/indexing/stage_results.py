@@ -1,0 +1,132 @@
+"""What is done and what is not: keys, records and payloads of an engine's stages over an archive."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+from slideseek.archive.archive import Archive
+from slideseek.archive.catalog import Payload, Stage, StageRecord
+from slideseek.archive.payloads import unpack_code, unpack_patches
+from slideseek.archive.slide_table import SlideRow
+from slideseek.digests import digest
+from slideseek.engine import Engine
+from slideseek.errors import DamagedError
+from slideseek.types import SlideRecord
+
+IMPORTED = "imported"
+
+
+def select_key(settings: str, slide: SlideRow) -> str:
+    """Name a selection: the selector's settings, the slide's content and the resolution stated for it."""
+    return digest(["select", settings, slide.content, slide.record.mpp])
+
+
+def feature_key(settings: str, selection: str) -> str:
+    """Name a slide's features: the settings up to the featurizer, and the selection's key."""
+    return digest(["featurize", settings, selection])
+
+
+def feature_folder(settings: str) -> str:
+    """Return the folder of the feature files made under some settings, below the archive's."""
+    return f"features/{settings[:16]}"
+
+
+class Ledger:
+    """Decide by content and settings, never by "the file exists", whether a stage is done for a slide."""
+
+    def __init__(self, archive: Archive, note: Callable[[str], None]) -> None:
+        self.archive = archive
+        self.catalog = archive.catalog
+        self._note = note
+
+    def settings(self, engine: Engine, stage: Stage) -> str:
+        """Name the settings that decide a stage's result. Codes depend on the fitted model too."""
+        if stage == "select":
+            return engine.select_settings
+        if stage == "featurize":
+            return engine.feature_settings
+        if not engine.resolved.trainable:
+            return engine.encoder_settings
+        model = self.catalog.model(engine.encoder_settings)
+        return digest([engine.encoder_settings, model.key if model else ""])
+
+    def key(self, engine: Engine, stage: Stage, slide: SlideRow) -> str:
+        """Name a stage's result for a slide: its settings and what went in."""
+        settings = self.settings(engine, stage)
+        if stage == "select":
+            # What was imported is named by its own content: the slide's pixels had no part in it.
+            imported = engine.config.selector.use == IMPORTED and self.catalog.stage(slide.id, stage, settings)
+            return imported.key if imported else select_key(settings, slide)
+        if stage == "featurize":
+            return feature_key(settings, self.key(engine, "select", slide))
+        return digest([stage, settings, self.key(engine, "featurize", slide), slide.record.site])
+
+    def record(self, engine: Engine, stage: Stage, slide: SlideRow) -> StageRecord | None:
+        """Return the record of a stage if it is about the slide's present content and settings."""
+        found = self.catalog.stage(slide.id, stage, self.settings(engine, stage))
+        return found if found and found.key == self.key(engine, stage, slide) else None
+
+    def done(self, engine: Engine, stage: Stage, slide: SlideRow) -> bool:
+        """Say whether a stage's result is recorded and there."""
+        found = self.catalog.finished(slide.id, stage, self.settings(engine, stage))
+        if found is None or found.key != self.key(engine, stage, slide):
+            return False
+        return found.file is None or (self.archive.root / found.file).is_file()
+
+    def without_features(self, engines: Sequence[Engine]) -> list[str]:
+        """Return the ids of slides that lack the features of some engine, sorted: not recorded, or the file is gone.
+
+        Whether records are about the present content is not asked here: whatever changes a slide forgets them.
+        """
+        lacking = set(self.without_records(engines))
+        for settings in {engine.feature_settings for engine in engines}:
+            folder = feature_folder(settings)
+            there: list[str] = []
+            with suppress(FileNotFoundError):
+                there = os.listdir(self.archive.root / folder)  # noqa: PTH208 - 100,000 names, and no paths
+            for name in set(self.catalog.work.files(folder)).difference(there):
+                lacking.update(self.catalog.work.owners(f"{folder}/{name}"))
+        return sorted(lacking)
+
+    def without_records(self, engines: Sequence[Engine]) -> list[str]:
+        """Return the ids of slides for which the features of some engine are not recorded, sorted."""
+        work = self.catalog.work
+        settings = {engine.feature_settings for engine in engines}
+        return sorted({slide_id for name in settings for slide_id in work.undone("featurize", name)})
+
+    def ready(self, engine: Engine) -> list[tuple[SlideRow, str]]:
+        """Return the slides whose features are recorded, with the features' key, in slide order."""
+        ready = self.catalog.work.ready(engine.feature_settings)
+        slides = self.catalog.slides.some([slide.slide_id for slide in ready])
+        return list(zip(slides, [slide.key for slide in ready], strict=True))
+
+    def sound(self, key: str) -> Payload | None:
+        """Return what is stored under a key if it reads back; what is damaged is to be computed again."""
+        payload = self.catalog.payload(key)
+        if payload is None:
+            return None
+        try:
+            if payload.kind == "patches":
+                unpack_patches(payload, "")
+            elif payload.kind == "code":
+                unpack_code(payload, "")
+            else:
+                self.archive.bag(key, SlideRecord("", ""))
+        except DamagedError as error:
+            self._note(f"{error.cause}; it is computed again")
+            return None
+        return payload
+
+    def keep(self, record: StageRecord, payload: Payload | None = None) -> None:
+        """Commit a stage's record, together with its result."""
+        with self.catalog.transaction():
+            if payload is not None:
+                self.catalog.put_payload(payload)
+            self.catalog.put_stage(record)
+
+    def drop(self, key: str) -> None:
+        """Forget a result found to be damaged, so that it is computed again."""
+        with self.catalog.transaction():
+            self.catalog.drop_payload(key)

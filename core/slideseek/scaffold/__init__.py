@@ -1,5 +1,0 @@
-"""Write a new plugin distribution that works from the first minute: `create(folder, name, kind)`."""
-
-from slideseek.scaffold.create import create
-
-__all__ = ["create"]

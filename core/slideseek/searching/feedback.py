@@ -1,0 +1,112 @@
+"""Relevance feedback: search with what a person marked, for every kind of code.
+
+The query's code and those of the relevant slides are made one code: the mean of the unit vectors for floats, the
+majority of each bit for single codes of bits (the query decides a tie), the union of the rows for sets. Each candidate
+has its distance `d` to that code, and `n`, to the nearest slide marked as not relevant. Candidates are ranked by
+`d + max(0, d - n)`: one that is nearer to a rejected slide than to the relevant ones is pushed back by as much.
+Marked slides are not found again, nor, unless asked for, other slides of the relevant ones' patients.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slideseek.errors import UsageError
+from slideseek.searching.queries import Query
+from slideseek.searching.searcher import Answer, Found, Mode, Searcher
+from slideseek.types import Code, CodeSpec, Float32, Hit, UInt8
+from slideseek_apps.bench.measures import majority
+
+POOL = 1000
+"""Candidates ranked again: so many of the nearest to the relevant ones, or 20 times what is asked for."""
+
+
+def merge_codes(codes: Sequence[Code], spec: CodeSpec) -> Code:
+    """Return one code that stands for several of one engine and space; the first is the query's."""
+    rows: NDArray[Any] = np.concatenate([code.rows for code in codes])
+    if spec.many:
+        return replace(codes[0], rows=rows)
+    if spec.kind == "bits":
+        return replace(codes[0], rows=_majority(rows, spec.width))
+    return replace(codes[0], rows=_mean(rows))
+
+
+def more_like_these(
+    searcher: Searcher,
+    query: Query,
+    relevant: Sequence[str],
+    rejected: Sequence[str],
+    k: int,
+    mode: Mode = "horizontal",
+    where: Sequence[str] = (),
+    include_same_patient: bool = False,
+    exclude_center: bool = False,
+) -> Answer:
+    """Return the k slides most like a query and the relevant slides, and least like the rejected ones."""
+    if both := sorted(set(relevant) & set(rejected)):
+        raise UsageError(f"{both[0]!r} is marked both relevant and not", "mark it one way")
+    liked = [searcher.ask.stored(slide_id) for slide_id in relevant]
+    disliked = [searcher.ask.stored(slide_id) for slide_id in rejected]
+    usable = [one for one in liked if one.code.space == query.code.space]
+    notes = list(query.notes)
+    if apart := len(liked) - len(usable):
+        notes.append(f"{apart} relevant slide(s) were not used: their codes cannot be compared with the query's")
+    whole = replace(
+        query,
+        code=merge_codes([query.code, *(one.code for one in usable)], searcher.engine.spec),
+        fingerprints=query.fingerprints.union(*(one.fingerprints for one in usable)),
+        notes=tuple(notes),
+    )
+    pool = min(max(POOL, 20 * k), len(searcher.index.ids))
+    answer = searcher.search(whole, pool, mode, where, include_same_patient, exclude_center)
+    marked = {query.record.id, *relevant, *rejected}
+    found = [one for one in answer.found if one.hit.slide_id not in marked]
+    pushed = _push_back([one.hit for one in found], searcher, disliked)
+    records = {one.hit.slide_id: one.record for one in found}
+    ranked = [Found(rank, hit, records[hit.slide_id]) for rank, hit in enumerate(pushed[:k], start=1)]
+    return replace(answer, found=ranked, votes=_votes(ranked))
+
+
+def _votes(found: Sequence[Found]) -> dict[str, tuple[str, int]]:
+    """Return for site and label the majority of the hits, and how many carry it."""
+    votes: dict[str, tuple[str, int]] = {}
+    for name in ("site", "label"):
+        labels = [getattr(one.record, name) for one in found]
+        if winner := majority(labels):
+            votes[name] = winner, labels.count(winner)
+    return votes
+
+
+def _push_back(hits: Sequence[Hit], searcher: Searcher, disliked: Sequence[Query]) -> list[Hit]:
+    """Rank hits again, those nearer to a disliked slide than to the liked ones further back."""
+    wanted = {hit.slide_id for hit in hits}
+    among = np.fromiter((i in wanted for i in searcher.index.ids), dtype=bool, count=len(searcher.index.ids))
+    nearest: dict[str, float] = {}
+    for one in disliked:
+        for hit in searcher.index.search(one.code, max(len(hits), 1), among):
+            nearest[hit.slide_id] = min(hit.distance, nearest.get(hit.slide_id, np.inf))
+    pushed = [
+        Hit(hit.slide_id, hit.distance + max(0.0, hit.distance - nearest.get(hit.slide_id, np.inf))) for hit in hits
+    ]
+    return sorted(pushed, key=lambda hit: (hit.distance, hit.slide_id))
+
+
+def _mean(rows: NDArray[Any]) -> Float32:
+    """Return the mean direction of rows, float32 (1, width); a row of zeros has none and adds nothing."""
+    values = rows.astype(np.float64)
+    norms = np.linalg.norm(values, axis=1, keepdims=True)
+    units = np.divide(values, norms, out=np.zeros_like(values), where=norms > 0)
+    return np.asarray(units.mean(axis=0, keepdims=True), dtype=np.float32)
+
+
+def _majority(rows: NDArray[Any], width: int) -> UInt8:
+    """Return the majority of each packed bit, uint8 (1, columns); the first row decides a tie."""
+    bits = np.unpackbits(rows.astype(np.uint8, copy=False), axis=1, count=width).astype(np.int64)
+    twice = 2 * bits.sum(axis=0) - len(bits)
+    winner = np.where(twice == 0, bits[0], twice > 0).astype(np.uint8)
+    return np.packbits(winner[None], axis=1)

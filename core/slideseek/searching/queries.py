@@ -1,0 +1,271 @@
+"""What a search asks with: a slide of the archive, a slide file, a part of either, a patch image, a patient's case."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
+from pathlib import Path
+
+from slideseek.archive.archive import Archive
+from slideseek.archive.models import load_model
+from slideseek.archive.payloads import unpack_code, unpack_patches
+from slideseek.archive.slide_table import SlideRow
+from slideseek.engine import Engine, make_engine
+from slideseek.errors import SlideseekError, UsageError
+from slideseek.indexing.stage_results import Ledger
+from slideseek.interfaces import Slide
+from slideseek.plugins import nearest
+from slideseek.searching.patch_squares import Fields
+from slideseek.searching.query_bags import Material, fresh_material, patch_material, select_in, stored_material
+from slideseek.slides.area import Annotations
+from slideseek.slides.area import Region as Region
+from slideseek.types import Bag, Code, Patches, SlideRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """What is searched for: a code and what is known about its slide.
+
+    fingerprints: name the content of the query's slides, so that they are known under any other id too. slide_path:
+    where the query's pixels lie; None for a case, which has several slides. source: reads what the query is made of.
+    """
+
+    record: SlideRecord
+    code: Code
+    fingerprints: frozenset[str]
+    notes: tuple[str, ...] = ()
+    slide_path: Path | None = None
+    source: Callable[[], Material] | None = field(default=None, repr=False, compare=False)
+
+    def material(self) -> Material:
+        """Return the query's features and squares, read when they are first asked for."""
+        if self.source is None:
+            raise SlideseekError(f"the features of query {self.record.id!r} were not kept", "make the query again")
+        return self.source()
+
+    def bag(self) -> Bag:
+        """Return the features the query's code was made from."""
+        return self.material().bag
+
+    def fields(self) -> Fields:
+        """Return the squares of the query's patches, in level-0 pixels of its whole slide."""
+        return self.material().fields
+
+
+class QueryMaker:
+    """Make queries for one engine over one archive. Pixels are read, and models loaded, only when they are needed."""
+
+    def __init__(self, archive: Archive, engine: Engine, ledger: Ledger) -> None:
+        self._archive = archive
+        self._slides = archive.catalog.slides
+        self._engine = engine
+        self._ledger = ledger
+        self._ready = False
+
+    def stored(self, slide_id: str) -> Query:
+        """Ask with a slide of the archive, by its stored code."""
+        row = self._slides.get(slide_id)
+        record = row and self._ledger.record(self._engine, "encode", row)
+        payload = record and record.status == "done" and self._archive.catalog.payload(record.key)
+        if not row or not payload:
+            raise self._without_code(slide_id, row)
+        return Query(
+            row.record,
+            unpack_code(payload, slide_id),
+            frozenset({row.fingerprint}),
+            slide_path=self._archive.slide_path(row.record),
+            source=cache(lambda: stored_material(self._archive, self._engine, self._ledger, row)),
+        )
+
+    def file(self, path: Path, site: str = "", patient: str = "", mpp: float | None = None, center: str = "") -> Query:
+        """Ask with a slide file: selected, featurized and encoded now, and not kept.
+
+        A file whose content is in the archive is that slide: its stored code and record are used.
+        """
+        from slideseek.slides.identity import fingerprint
+        from slideseek.slides.reader import open_slide
+
+        content = fingerprint(path)
+        twins = self._slides.by_fingerprint(content)
+        for twin in twins:
+            if self._ledger.done(self._engine, "encode", twin) and mpp in (None, twin.record.mpp):
+                return replace(self.stored(twin.id), notes=(f"{path.name} is slide {twin.id!r} of the archive",))
+        # The path is no slide's id, so a slide of the archive that shares the file's stem is not left out.
+        record = SlideRecord(str(path), str(path), patient=patient, site=site, center=center)
+        self._require_site(record)
+        with open_slide(path, mpp=mpp) as slide:
+            patches = self._select(slide)
+            made = fresh_material(self.prepared(), slide, patches, site)
+            notes = self._notes(slide, patches, slide.notes)
+        if not twins:
+            notes = *notes, *_unknown_patient(record)
+        return self._asked(record, made, frozenset({content}), notes, path)
+
+    def region(
+        self,
+        text: str,
+        region: Region | Annotations,
+        site: str = "",
+        patient: str = "",
+        mpp: float | None = None,
+        center: str = "",
+    ) -> Query:
+        """Ask with a part of a slide of the archive (its id) or of a slide file.
+
+        Patches are selected inside the part, and asked with where their centre lies in it.
+        """
+        from slideseek.slides.identity import fingerprint
+        from slideseek.slides.reader import open_slide
+
+        row = self._slides.get(text)
+        path = self._archive.slide_path(row.record) if row else Path(text)
+        if row is None and not path.exists():
+            raise self.unknown(text)
+        content, told = row.fingerprint if row else fingerprint(path), []
+        if row is None and (twins := self._slides.by_fingerprint(content)) and mpp in (None, twins[0].record.mpp):
+            row = twins[0]
+            told.append(f"{path.name} is slide {row.id!r} of the archive")
+        if row is not None:
+            record, mpp = row.record, row.record.mpp
+        else:
+            record = SlideRecord(str(path), str(path), patient=patient, site=site, center=center)
+            told.extend(_unknown_patient(record))
+        self._require_site(record)
+        with open_slide(path, row.id if row else "", mpp) as slide:
+            patches, notes = select_in(self.prepared(), slide, region.area(slide))
+            made = fresh_material(self.prepared(), slide, patches, record.site)
+            notes = *told, *self._notes(slide, patches, slide.notes), *notes
+        return self._asked(record, made, frozenset({content}), notes, path)
+
+    def patch(self, path: Path, site: str = "", patient: str = "", mpp: float | None = None, center: str = "") -> Query:
+        """Ask with one patch image.
+
+        Without `mpp` its middle square is taken for the field of one patch, whatever its resolution; with `mpp`, µm
+        per pixel, the field of a patch is cut from its middle. Either way it is brought to the side the engine reads
+        patches at, and an image too small for that is an error.
+        """
+        record = SlideRecord(str(path), str(path), patient=patient, site=site, center=center)
+        self._require_site(record)
+        like = self._example_patch()
+        made, notes = patch_material(self.prepared(), path, like, site, mpp)
+        return self._asked(record, made, frozenset(), (*notes, *_unknown_patient(record)), path)
+
+    def case(self, patient: str) -> Query:
+        """Ask with all slides of a patient at once: their patches make one bag."""
+        rows = [row for row in self._slides if row.record.patient == patient]
+        rows = [row for row in rows if self._ledger.done(self._engine, "featurize", row)]
+        if not rows:
+            raise UsageError(f"no slide of patient {patient!r} has features", "'slideseek status' lists the slides")
+        sites = {row.record.site for row in rows}
+        if len(sites) > 1:
+            cause = f"patient {patient!r} has slides of {', '.join(sorted(sites))}"
+            raise UsageError(cause, "ask with one slide instead")
+        name = f"case {patient}"
+        record = replace(rows[0].record, id=name, path="", fields={})
+        self._require_site(record)
+        engine = self.prepared()
+        parts = [stored_material(self._archive, engine, self._ledger, row) for row in rows]
+        note = f"{len(rows)} slide(s) of patient {patient!r} asked together: {', '.join(row.id for row in rows)}"
+        content = frozenset(row.fingerprint for row in rows)
+        return self._asked(record, Material.joined(name, record.site, parts), content, (note,), None)
+
+    def unknown(self, text: str) -> UsageError:
+        """Return the error for what is neither a slide of the archive nor a file."""
+        near = nearest(text, self._slides.ids())
+        return UsageError(
+            f"{text!r} is neither a slide of this archive nor a file",
+            f"did you mean {near!r}?" if near else "'slideseek status' lists the slides",
+        )
+
+    def prepared(self) -> Engine:
+        """Return the engine with its components made and its model loaded, seen to be those of the stored codes."""
+        if self._ready:
+            return self._engine
+        now = make_engine(self._engine.config, self._engine.registry)
+        if now.resolved != self._engine.resolved:
+            raise SlideseekError(
+                f"the components of engine {self._engine.name!r} have changed since it was built",
+                "run 'slideseek build', then search again",
+            )
+        self._engine = now
+        if (encoder := now.trainable) is not None:
+            model = self._archive.catalog.model(now.encoder_settings)
+            if model is None:
+                raise SlideseekError(f"engine {now.name!r} is not fitted yet", "run 'slideseek build'")
+            load_model(self._archive.root, encoder, model)
+        self._ready = True
+        return now
+
+    def _asked(
+        self, record: SlideRecord, made: Material, content: frozenset[str], notes: Sequence[str], path: Path | None
+    ) -> Query:
+        """Return the query of features that are at hand."""
+        code = self.prepared().encode(made.bag)
+        return Query(record, code, content, tuple(notes), path, source=lambda: made)
+
+    def _select(self, slide: Slide) -> Patches:
+        patches = self.prepared().select(slide)
+        if not len(patches):
+            raise SlideseekError(f"no tissue found in {slide.id!r}", "look at it with 'slideseek inspect'")
+        return patches
+
+    def _notes(self, slide: Slide, patches: Patches, notes: Sequence[str]) -> tuple[str, ...]:
+        from slideseek.slides.patch_images import read_mpp
+        from slideseek.slides.resolution import finer_than_scanned
+
+        finer = finer_than_scanned(slide.mpp, read_mpp(patches, self.prepared().read_side(patches)))
+        return tuple(note for note in (*notes, finer) if note)
+
+    def _example_patch(self) -> Patches:
+        """Return the selection of some slide of the archive: it tells the size and resolution of a patch."""
+        for row in self._slides:
+            payload = self._archive.catalog.payload(self._ledger.key(self._engine, "select", row))
+            if payload is not None and (patches := unpack_patches(payload, row.id)) and len(patches):
+                return patches
+        raise SlideseekError(
+            f"engine {self._engine.name!r} has selected no patches, so that the size of a patch is unknown",
+            "run 'slideseek build'; an engine of imported features cannot be asked with an image",
+        )
+
+    def _coded_sites(self) -> tuple[str, ...]:
+        """Return the sites a conditioned encoder made codes of, sorted; none when codes of all sites are comparable."""
+        settings = self._ledger.settings(self._engine, "encode")
+        first = next(self._archive.catalog.codes(settings), None)
+        row = self._slides.get(first[0]) if first else None
+        if first is None or row is None or not row.record.site or first[1].meta["space"] != row.record.site:
+            return ()
+        without = set(self._archive.catalog.work.undone("encode", settings))
+        return tuple(sorted({row.record.site for row in self._slides if row.id not in without}))
+
+    def _require_site(self, record: SlideRecord) -> None:
+        """Refuse, before pixels are read, a query whose site a conditioned encoder does not know."""
+        known = self._coded_sites()
+        if not known or record.site in known:
+            return
+        what = f"is of site {record.site!r}" if record.site else "has no site"
+        in_archive = self._slides.get(record.id) is not None or not record.path
+        give = "add the slide again with a manifest that states its site" if in_archive else "pass --site"
+        raise UsageError(
+            f"{record.id!r} {what}, and encoder {self._engine.config.encoder.use!r} codes slides site by site",
+            f"{give}; the model knows {', '.join(known)}",
+        )
+
+    def _without_code(self, slide_id: str, row: SlideRow | None) -> SlideseekError:
+        if row is not None:
+            try:
+                self._require_site(row.record)
+            except UsageError as error:
+                return error
+        return SlideseekError(
+            f"slide {slide_id!r} has no code of engine {self._engine.name!r}",
+            "run 'slideseek build'; 'slideseek status' tells why it failed",
+        )
+
+
+def _unknown_patient(record: SlideRecord) -> tuple[str, ...]:
+    """Say, when it is so, that a query's patient cannot be left out of its own hits."""
+    if record.patient:
+        return ()
+    name = Path(record.path).name
+    return (f"the patient of {name} is unknown, so that patient's slides are not left out: --patient",)

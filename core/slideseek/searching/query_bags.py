@@ -1,0 +1,119 @@
+"""What a query or a hit is made of: a bag of features together with the squares its patches were read from.
+
+It is read from the archive, or made now of a slide, a part of a slide or a patch image.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from slideseek.archive.archive import Archive
+from slideseek.archive.slide_table import SlideRow
+from slideseek.engine import Engine
+from slideseek.errors import DamagedError, SlideError, SlideseekError, UsageError
+from slideseek.indexing.stage_results import Ledger
+from slideseek.interfaces import Slide
+from slideseek.searching.patch_squares import Fields, read_fields
+from slideseek.slides.area import Area
+from slideseek.slides.image_reader import open_image
+from slideseek.slides.patch_images import patch_images
+from slideseek.slides.refusals import first_bytes
+from slideseek.slides.region import RegionSlide
+from slideseek.types import Bag, Patches
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Material:
+    """A bag and the squares of its patches, row for row."""
+
+    bag: Bag
+    fields: Fields
+
+    def __post_init__(self) -> None:
+        if len(self.bag) != len(self.fields):
+            raise ValueError(f"Material: {len(self.bag)} features and {len(self.fields)} squares")
+
+    @classmethod
+    def joined(cls, slide_id: str, site: str, parts: Sequence[Material]) -> Material:
+        """Return the bags of several slides as one."""
+        fields = Fields.joined([(part.bag.slide_id, part.fields) for part in parts])
+        return cls(Bag(slide_id, np.concatenate([part.bag.features for part in parts]), fields.xy, site), fields)
+
+
+def stored_material(archive: Archive, engine: Engine, ledger: Ledger, slide: SlideRow) -> Material:
+    """Read the features and squares an engine keeps of a slide of the archive."""
+    key = ledger.key(engine, "featurize", slide)
+    bag = archive.bag(key, slide.record)
+    payload = archive.catalog.payload(key)
+    if payload is None or payload.file is None:
+        raise DamagedError(f"the features of slide {slide.id!r} are missing", "run 'slideseek build'")
+    return Material(bag, read_fields(archive.root / payload.file))
+
+
+def fresh_material(engine: Engine, slide: Slide, patches: Patches, site: str) -> Material:
+    """Read and featurize patches of a slide now. A patch that cannot be decoded is left out of both."""
+    features, rows = [], []
+    for numbers, images in patch_images(slide, patches, engine.read_side(patches)):
+        features.append(engine.features(images))
+        rows.append(numbers)
+    if not rows:
+        raise SlideError(f"no patch of slide {slide.id!r} could be read", "copy the slide again from its source")
+    kept = np.concatenate(rows)
+    read = replace(patches, xy=patches.xy[kept], mpp=patches.mpp[kept])
+    return Material(Bag(slide.id, np.concatenate(features), read.xy, site), Fields.of(read, slide.mpp))
+
+
+def select_in(engine: Engine, slide: Slide, area: Area) -> tuple[Patches, tuple[str, ...]]:
+    """Select patches whose centre lies in an area, in the slide's coordinates; return them and what is worth saying."""
+    patches = engine.select(RegionSlide.of(slide, area))
+    if not len(patches):
+        raise SlideseekError(
+            f"no tissue found in the region of {slide.id!r}, or no patch with enough of it",
+            "choose a larger region, or look at the slide with 'slideseek inspect'",
+        )
+    corner, room = np.array([area.x, area.y]), np.array([area.width, area.height])
+    side = (patches.size * patches.mpp / slide.mpp)[:, None]
+    # A field larger than the region is laid around its middle, but not beyond the slide while it fits there.
+    around = np.clip(corner + (room - side) / 2, 0, np.maximum(np.array(slide.dimensions) - side, 0))
+    xy = np.where(side > room, np.floor(around), patches.xy + corner)
+    kept = area.holds(xy + side / 2)
+    if not kept.any():
+        raise SlideseekError(
+            f"no patch of {float(side.min()):.0f} px has its centre in the region of {slide.id!r}",
+            "choose a larger or less narrow region",
+        )
+    chosen = replace(patches, xy=np.ascontiguousarray(xy[kept], dtype=np.int32), mpp=patches.mpp[kept])
+    if (side.min() <= room).all():
+        return chosen, ()
+    field = float(side.min()) * slide.mpp
+    return chosen, (f"the region is smaller than a patch: {field:g} x {field:g} µm around it are asked with",)
+
+
+def patch_material(
+    engine: Engine, path: Path, like: Patches, site: str, mpp: float | None
+) -> tuple[Material, tuple[str, ...]]:
+    """Read and featurize one patch image, at the side the engine reads patches such as `like` at.
+
+    Without `mpp` the middle square of the image is the field of a patch, whatever its resolution; with `mpp`, µm per
+    pixel, that field is cut from its middle. An image too small for it is an error that says what is needed.
+    """
+    first_bytes(path)
+    side, field = engine.read_side(like), like.size * float(like.mpp[0])
+    with open_image(path, path.stem, mpp or 1.0) as image:
+        shape = np.array(image.dimensions)
+        extent = field / mpp if mpp else float(shape.min())
+        needed = round(extent) if mpp else side
+        if shape.min() < needed:
+            raise UsageError(
+                f"{path.name} is {shape[0]} x {shape[1]} px, smaller than a patch of engine {engine.name!r}",
+                f"cut a patch of at least {needed} x {needed} px that shows {field:g} x {field:g} µm",
+            )
+        xy = ((shape - extent) / 2).astype(np.int32)
+        pixels = image.read((int(xy[0]), int(xy[1])), side, (mpp or 1.0) * extent / side)
+        notes = tuple(image.notes) if mpp else ()
+    bag = Bag(str(path), engine.features(pixels[None]), xy[None], site)
+    return Material(bag, Fields(xy[None], np.array([extent]))), notes

@@ -1,0 +1,43 @@
+"""The ready configurations: the paper's tables and figures, kept as package data."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from slideseek.errors import UsageError
+from slideseek.plugins import nearest
+from slideseek_apps.bench.config import read_bench_config
+
+FOLDER = Path(__file__).parent / "configs"
+
+
+@dataclass(frozen=True, slots=True)
+class FoundConfig:
+    """A configuration as plain data, and the folder its relative paths start at."""
+
+    name: str
+    data: dict[str, Any]
+    base: Path
+
+
+def ready_configs() -> dict[str, str]:
+    """Return the titles of the ready configurations by name."""
+    return {path.stem: str(tomllib.loads(path.read_text("utf-8"))["title"]) for path in sorted(FOLDER.glob("*.toml"))}
+
+
+def find_config(text: str) -> FoundConfig:
+    """Return a configuration named by a file or by the name of a ready one; a file of that name wins."""
+    path = Path(text)
+    if path.is_file():
+        return FoundConfig(path.stem, read_bench_config(path), path.resolve().parent)
+    ready = FOLDER / f"{text}.toml"
+    if path.name == text and ready.is_file():
+        return FoundConfig(text, read_bench_config(ready), Path.cwd())
+    near = nearest(text, ready_configs())
+    raise UsageError(
+        f"{text!r} is neither a file nor a ready configuration",
+        f"did you mean {near!r}?" if near else f"ready: {', '.join(ready_configs())}",
+    )

@@ -1,0 +1,203 @@
+"""Read a benchmark configuration: a dataset, engines with sweeps, protocols and seeds."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+from slideseek.errors import UsageError
+from slideseek.plugins import nearest
+from slideseek_apps.bench.datasets import ADAPTERS
+from slideseek_apps.bench.guard_options import Guards
+from slideseek_apps.bench.protocol import Protocol
+from slideseek_apps.bench.tables import make_table
+
+Task: TypeAlias = Literal["retrieval", "classification", "training"]
+
+
+@dataclass(frozen=True, slots=True)
+class EngineEntry:
+    """One `[[engine]]` table: an encoder and an index over features that are already there.
+
+    encoder, index: component tables with `use`; without an index the exact one for the encoder's codes is taken.
+    protocols: names of the protocols the engine takes part in, all when empty.
+    """
+
+    name: str
+    encoder: Mapping[str, Any]
+    index: Mapping[str, Any] | None = None
+    protocols: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Classifier:
+    """The table `[classifier]`: two fully connected layers on the frozen code.
+
+    hidden: width of the first. epochs, batch_size, learning_rate, weight_decay: of Adam.
+    """
+
+    hidden: int = 128
+    epochs: int = 200
+    batch_size: int = 32
+    learning_rate: float = 1e-3
+    weight_decay: float = 1e-4
+
+    def __post_init__(self) -> None:
+        for name in ("hidden", "epochs", "batch_size", "learning_rate"):
+            if getattr(self, name) <= 0:
+                raise ValueError(f"{name}: above 0, not {getattr(self, name)}")
+        if self.weight_decay < 0:
+            raise ValueError(f"weight_decay: at least 0, not {self.weight_decay}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Top:
+    """The keys of a configuration outside of its tables. top: high-variance dimensions a training cell keeps."""
+
+    name: str = "benchmark"
+    title: str = ""
+    task: Task = "retrieval"
+    seeds: tuple[int, ...] = (0,)
+    top: int = 5000
+
+
+@dataclass(frozen=True, slots=True)
+class BenchConfig:
+    """A whole configuration. data: the same as plain TOML data, overrides applied, kept with the results.
+
+    base: the folder relative paths start at.
+    """
+
+    name: str
+    title: str
+    task: Task
+    seeds: tuple[int, ...]
+    top: int
+    dataset: Mapping[str, Any]
+    protocols: tuple[Protocol, ...]
+    engines: tuple[EngineEntry, ...]
+    guards: Guards
+    classifier: Classifier
+    base: Path
+    data: Mapping[str, Any] = field(repr=False)
+
+    @property
+    def kind(self) -> str:
+        """The kind of the dataset."""
+        return str(self.dataset["kind"])
+
+    @property
+    def dataset_options(self) -> dict[str, Any]:
+        """The options of the dataset's adapter."""
+        return {key: value for key, value in self.dataset.items() if key != "kind"}
+
+
+def read_bench_config(path: Path) -> dict[str, Any]:
+    """Read the TOML of a configuration file as plain data."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(
+            f"cannot read {path}: {error.strerror}", "'slideseek bench run --list' shows the ready ones"
+        ) from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{path} is not UTF-8 text (byte {error.start})", "save it as UTF-8") from error
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(f"{path} is not TOML: {error}", "mend that line") from error
+
+
+def parse_bench_config(data: Mapping[str, Any], base: Path, source: str) -> BenchConfig:
+    """Check the shape of a configuration; components are checked when the grid is made. source: its name in errors."""
+    tables = ("dataset", "protocol", "engine", "guards", "classifier")
+    top = make_table(_Top, {key: value for key, value in data.items() if key not in tables}, source)
+    if not top.seeds or len(set(top.seeds)) != len(top.seeds) or min(top.seeds) < 0:
+        raise UsageError(f"{source}: seeds must be one or more different numbers from 0, not {list(top.seeds)}")
+    if top.top < 1:
+        raise UsageError(f"{source}: top must be at least 1, not {top.top}")
+    protocols = tuple(
+        make_table(Protocol, _dict(table, f"protocol {number}"), f"protocol {number}", base)
+        for number, table in enumerate(_list(data, "protocol"), 1)
+    ) or (Protocol("vertical"),)
+    engines = tuple(_engine(table, number) for number, table in enumerate(_list(data, "engine"), 1))
+    if not engines:
+        raise UsageError(f"{source}: no [[engine]]", "add one: name, encoder")
+    _unique("engine", [engine.name for engine in engines])
+    _unique("protocol", [protocol.name for protocol in protocols])
+    for engine in engines:
+        for name in engine.protocols:
+            if name not in {protocol.name for protocol in protocols}:
+                known = ", ".join(protocol.name for protocol in protocols)
+                raise UsageError(f"engine {engine.name!r}: no protocol {name!r}", f"protocols: {known}")
+    return BenchConfig(
+        top.name,
+        top.title,
+        top.task,
+        top.seeds,
+        top.top,
+        _dataset(data, source),
+        protocols,
+        engines,
+        make_table(Guards, _dict(data.get("guards", {}), "guards"), "guards"),
+        make_table(Classifier, _dict(data.get("classifier", {}), "classifier"), "classifier"),
+        base,
+        data,
+    )
+
+
+def _dataset(data: Mapping[str, Any], source: str) -> Mapping[str, Any]:
+    table = _dict(data.get("dataset", {}), "dataset")
+    if "path" not in table:
+        raise UsageError(f"{source} names no data", "pass --data PATH, or add a table [dataset] with kind and path")
+    kind = table.get("kind")
+    if kind not in ADAPTERS:
+        near = nearest(str(kind), ADAPTERS)
+        raise UsageError(
+            f"dataset.kind: {'missing' if kind is None else f'no kind {kind!r}'}",
+            f"did you mean {near!r}?" if near else f"one of {', '.join(ADAPTERS)}",
+        )
+    return table
+
+
+def _engine(table: Any, number: int) -> EngineEntry:
+    where = f"engine {number}"
+    given = dict(_dict(table, where))
+    for name in ("encoder", "index"):
+        if isinstance(given.get(name), str):
+            given[name] = {"use": given[name]}
+        if name in given and not isinstance(_dict(given[name], f"{where}.{name}").get("use"), str):
+            raise UsageError(f"{where}.{name}: no 'use'", f'write {name} = {{ use = "NAME", option = value }}')
+    known = tuple(EngineEntry.__dataclass_fields__)
+    for key in given:
+        if key not in known:
+            near = nearest(key, known)
+            raise UsageError(
+                f"{where}: unknown key {key!r}", f"did you mean {near!r}?" if near else f"known: {', '.join(known)}"
+            )
+    if not isinstance(given.get("name"), str) or not given["name"] or "encoder" not in given:
+        raise UsageError(f"{where} needs a name and an encoder", 'write name = "..." and encoder = { use = "..." }')
+    protocols = given.get("protocols", [])
+    if not isinstance(protocols, list) or not all(isinstance(name, str) for name in protocols):
+        raise UsageError(f"{where}.protocols: a list of names, not {protocols!r}")
+    return EngineEntry(given["name"], given["encoder"], given.get("index"), tuple(protocols))
+
+
+def _list(data: Mapping[str, Any], name: str) -> list[Any]:
+    tables = data.get(name, [])
+    if not isinstance(tables, list):
+        raise UsageError(f"[{name}] is one table", f"write [[{name}]] in double brackets")
+    return tables
+
+
+def _dict(table: Any, where: str) -> Mapping[str, Any]:
+    if not isinstance(table, dict):
+        raise UsageError(f"{where} is {table!r}, not a table")
+    return table
+
+
+def _unique(what: str, names: list[str]) -> None:
+    for name in names:
+        if names.count(name) > 1:
+            raise UsageError(f"two {what}s are named {name!r}", "give each its own name")

@@ -1,0 +1,148 @@
+"""Fit encoders for a benchmark: fresh ones, on training slides alone; interrupted trainings go on."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from slideseek.archive.files import write_text
+from slideseek.digests import digest
+from slideseek.engine import resolved_settings
+from slideseek.errors import DamagedError, PluginError, SlideseekError, one_line
+from slideseek.interfaces import Checkpointed, Encoder, Trainable
+from slideseek.types import SlideRecord
+from slideseek_apps.bench.cell_plans import CellPlan
+from slideseek_apps.bench.opaque_ids import BlindBags, Blindfold
+
+OnEpoch = Callable[[Mapping[str, float]], None]
+
+_SPENT = "seconds.json"
+_OPTIONS = "options.json"
+
+
+class Fitter:
+    """Fit the encoder of a cell on some slides; trainings with checkpoints are kept in `folder`.
+
+    Options that only say how a trained network is read do not train another one: an encoder that finds a finished
+    checkpoint of its own training takes it, whichever variant of the engine trained it.
+    """
+
+    def __init__(self, plan: CellPlan, blindfold: Blindfold, folder: Path, on_epoch: OnEpoch) -> None:
+        self._plan, self._blindfold, self._folder, self._on_epoch = plan, blindfold, folder, on_epoch
+        self.seconds = 0.0
+        self.training: Path | None = None
+
+    def fit(self, records: Sequence[SlideRecord]) -> Encoder:
+        """Return a fresh encoder; one that learns has learnt from these slides and no others.
+
+        `seconds` then counts the wall time of fitting, that of a training found done included. `training` is the
+        folder of the last checkpoint, with the training log.
+        """
+        encoder = self._make()
+        if not isinstance(encoder, Trainable):
+            return encoder
+        bags = BlindBags(self._blindfold, [record.id for record in records])
+        labels, groups = [record.label for record in records], [record.patient for record in records]
+        try:
+            if isinstance(encoder, Checkpointed):
+                return self._checkpointed(bags, labels, groups, records)
+            started = time.perf_counter()
+            encoder.fit(bags, labels, groups)
+            self.seconds += time.perf_counter() - started
+        except SlideseekError as error:
+            raise self._explained(error) from error
+        except Exception as error:  # whatever a plugin raises is told as the plugin's
+            raise self._crash(error) from error
+        return encoder
+
+    def _checkpointed(
+        self, bags: BlindBags, labels: Sequence[str], groups: Sequence[str], records: Sequence[SlideRecord]
+    ) -> Encoder:
+        slides = [[record.id, record.label, record.patient, self._blindfold.sites[record.id]] for record in records]
+        use = self._plan.variant.encoder.use
+        home = self._folder / digest([use, self._blindfold.dataset.fingerprint, self._plan.seed, slides])[:24]
+        for place in self._places(home):
+            encoder = self._make()
+            if not isinstance(encoder, Checkpointed):
+                raise PluginError(f"{self._owner} is not what it was a moment ago", "mend the plugin")
+            fresh = not place.exists()
+            place.mkdir(parents=True, exist_ok=True)
+            if fresh:
+                write_text(place.with_name(f"{place.name}.{_OPTIONS}"), json.dumps(self._settings(), sort_keys=True))
+            spent = _Clock(place.with_name(f"{place.name}.{_SPENT}"), self._on_epoch)
+            try:
+                encoder.fit_in(place, bags, labels, groups, spent.epoch)
+            except DamagedError:
+                shutil.rmtree(place)
+                place.mkdir()
+                encoder = self._make()
+                encoder.fit_in(place, bags, labels, groups, spent.epoch)  # type: ignore[attr-defined]
+            except SlideseekError:
+                if fresh:
+                    shutil.rmtree(place)
+                    raise
+                continue  # the checkpoint is of another training: look further
+            self.seconds += spent.total()
+            self.training = place
+            return encoder
+        raise SlideseekError(f"no room for the training of {self._plan.name} in {home}", "remove the folder")
+
+    def _places(self, home: Path) -> list[Path]:
+        """Return the trainings of these slides to try: one with these very options first, a new one last."""
+        there = sorted(place for place in home.glob("[0-9]*") if place.is_dir())
+        own = json.dumps(self._settings(), sort_keys=True)
+
+        def same(place: Path) -> bool:
+            options = place.with_name(f"{place.name}.{_OPTIONS}")
+            return options.is_file() and options.read_text(encoding="utf-8") == own
+
+        return [*sorted(there, key=lambda place: not same(place)), home / f"{len(there):03d}"]
+
+    def _settings(self) -> dict[str, Any]:
+        return resolved_settings(self._make(), self._plan.variant.encoder.use)
+
+    def _make(self) -> Encoder:
+        return self._plan.variant.make_encoder(self._plan.seed)
+
+    @property
+    def _owner(self) -> str:
+        return self._plan.variant.owner("encoder", self._plan.variant.encoder.use)
+
+    def _explained(self, error: SlideseekError) -> SlideseekError:
+        told = self._blindfold.named(error)
+        if self._plan.protocol.mode == "horizontal" and "site" in told.cause:
+            return SlideseekError(
+                told.cause,
+                "a horizontal protocol asks for the site, so bags come without it: give the engine protocols = [...]"
+                " with the vertical ones only",
+            )
+        return told
+
+    def _crash(self, error: Exception) -> PluginError:
+        return PluginError(f"{self._owner} crashed in fit ({one_line(error)})", "mend the plugin, or leave it out")
+
+
+class _Clock:
+    """Count the seconds epochs take, over all attempts, in a file beside the checkpoint."""
+
+    def __init__(self, path: Path, on_epoch: OnEpoch) -> None:
+        self._path, self._on_epoch = path, on_epoch
+        self._started = self._last = time.perf_counter()
+        self._before = json.loads(path.read_text())["seconds"] if path.exists() else 0.0
+        self._trained = 0.0
+
+    def epoch(self, metrics: Mapping[str, float]) -> None:
+        """An epoch is over."""
+        now = time.perf_counter()
+        self._trained += now - self._last
+        self._last = now
+        write_text(self._path, json.dumps({"seconds": self._before + self._trained}))
+        self._on_epoch(metrics)
+
+    def total(self) -> float:
+        """Return the seconds of all epochs so far and of what came after them this time."""
+        return float(self._before) + time.perf_counter() - self._started

@@ -1,0 +1,128 @@
+"""Guards against leaks: what makes a result too good to be true is found and named before it is believed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from slideseek.errors import PluginError, SlideseekError
+from slideseek.interfaces import Encoder
+from slideseek.types import Bag, Code, CodeSpec, SlideRecord
+from slideseek_apps.bench.datasets.dataset import Dataset
+from slideseek_apps.bench.opaque_ids import Blindfold
+from slideseek_apps.bench.plugin_checks import coded
+from slideseek_apps.bench.protocol import Protocol
+from slideseek_apps.bench.splits import Fold
+
+PROBES = 4
+"""Slides an encoder is probed with."""
+
+
+class LeakError(SlideseekError):
+    """A way by which the truth could reach an encoder."""
+
+
+def check_duplicates(dataset: Dataset) -> None:
+    """Raise `LeakError` for a slide that is there under two names and two patients, by content or by features.
+
+    One of them would find the other, and leaving the patient out would not prevent it.
+    """
+    for what, names in (("byte-identical", dataset.identities), ("identical in their features", dataset.features)):
+        patient = {record.id: record.patient for record in dataset.records}
+        first: dict[str, str] = {}
+        for slide_id in sorted(names):
+            other = first.setdefault(names[slide_id], slide_id)
+            if patient[other] != patient[slide_id]:
+                raise LeakError(
+                    f"slides {other!r} of patient {patient[other]!r} and {slide_id!r} of patient"
+                    f" {patient[slide_id]!r} are {what}: one would find the other",
+                    "give both the same patient, or leave one out",
+                )
+
+
+def check_sides(records: Sequence[SlideRecord], fold: Fold, protocol: Protocol) -> None:
+    """Raise `LeakError` where a slide, a patient or a centre that is left out is on both sides of a fit."""
+    kinds: list[tuple[str, Callable[[SlideRecord], str]]] = [
+        ("slide", lambda record: record.id),
+        ("patient", lambda record: record.patient),
+    ]
+    if protocol.leave_out == "center":
+        kinds.append(("centre", lambda record: record.center))
+    for what, name_of in kinds:
+        learnt: dict[str, str] = {}
+        for i in fold.train:
+            learnt.setdefault(name_of(records[i]), records[i].id)
+        for i in fold.test:
+            if (name := name_of(records[i])) in learnt:
+                raise LeakError(
+                    f"protocol {protocol.name!r}: {what} {name!r} is in training and in test"
+                    f" (slides {learnt[name]!r} and {records[i].id!r})",
+                    f"put all slides of a {what} on one side of the split",
+                )
+
+
+class LabelProbe:
+    """Find an encoder whose codes depend on who a slide is, and so may depend on its label.
+
+    An encoder is given a bag under an opaque id, under the slide's own, and under that of a slide with another label. A
+    code is made of features (and the site) alone, so all three must be the same. It must be the same once more when
+    the fold is over: encoding teaches an encoder nothing.
+    """
+
+    def __init__(
+        self,
+        encoder: Encoder,
+        spec: CodeSpec,
+        owner: str,
+        blindfold: Blindfold,
+        records: Sequence[SlideRecord],
+        asked: Sequence[int],
+    ) -> None:
+        self._encoder, self._spec, self._owner, self._blindfold = encoder, spec, owner, blindfold
+        self._chosen = [(records[i], _unlike(records, i)) for i in asked[:PROBES]]
+        self._codes: dict[str, Code] = {}
+
+    def names(self) -> None:
+        """Raise `LeakError` where the id of a slide shows in its code."""
+        for record, other in self._chosen:
+            bag = self._blindfold.bag(record.id)
+            plain = self._code(bag)
+            if plain is None:
+                continue
+            self._codes[record.id] = plain
+            for alias in (record, other):
+                if not _equal(plain, self._code(replace(bag, slide_id=alias.id))):
+                    raise LeakError(
+                        f"{self._owner} reads labels: the code of slide {record.id!r} is another one when the slide is"
+                        f" called {alias.id!r}, which is {alias.label or alias.site!r}",
+                        "a code must follow from the features alone; mend the plugin, or leave the engine out",
+                    )
+
+    def state(self) -> None:
+        """Raise `LeakError` where encoding other slides has changed the code of one."""
+        for slide_id, before in self._codes.items():
+            if not _equal(before, self._code(self._blindfold.bag(slide_id))):
+                raise LeakError(
+                    f"{self._owner} learns from test slides: the code of slide {slide_id!r} changed while others"
+                    " were encoded",
+                    "encode() must not change the encoder; mend the plugin",
+                )
+
+    def _code(self, bag: Bag) -> Code | None:
+        try:
+            return coded(self._encoder, bag, self._spec, self._owner)
+        except PluginError as error:
+            raise self._blindfold.named(error) from error
+        except SlideseekError:  # a slide that cannot be coded is counted elsewhere
+            return None
+
+
+def _unlike(records: Sequence[SlideRecord], i: int) -> SlideRecord:
+    """Return the next slide whose label, else whose site, differs; the slide itself where there is none."""
+    around = [*records[i + 1 :], *records[:i]]
+    own = records[i]
+    return next((r for r in around if (r.label, r.site) != (own.label, own.site)), own)
+
+
+def _equal(one: Code, other: Code | None) -> bool:
+    return other is not None and one.space == other.space and one.rows.tobytes() == other.rows.tobytes()

@@ -1,0 +1,114 @@
+"""Paired comparisons of variants, corrected for their number."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+import numpy as np
+
+from slideseek.errors import UsageError
+from slideseek.plugins import nearest
+from slideseek.types import Float64
+from slideseek_apps.bench.bootstrap import LEVEL as INTERVAL
+from slideseek_apps.bench.bootstrap import Resampled
+from slideseek_apps.bench.lists import Lists
+from slideseek_apps.bench.paired import Difference, compare, holm
+from slideseek_apps.bench.report.retrieval_tables import MACRO_F1, SectionTables
+from slideseek_apps.bench.report.settings import ReportSettings
+from slideseek_apps.bench.report.table import Column, Number, Row, Table
+from slideseek_apps.bench.report.variants import Section, Sums, Tell, Variant, silent
+
+LEVEL = 0.05
+MOST_FOR_ALL_PAIRS = 8
+
+
+def compare_variants(tables: SectionTables, variants: Sequence[Variant], tell: Tell = silent) -> Table | None:
+    """Return the table of paired tests of macro F1; None when there is nothing to compare."""
+    section, settings = tables.section, tables.settings
+    found: list[tuple[Variant, Variant, Difference, tuple[float, float]]] = []
+    pairs = _pairs(section, variants, settings)
+    for number, (first, second) in enumerate(pairs, 1):
+        tell(f"{section.name}: comparison {number} of {len(pairs)}")
+        shared = shared_sums(section, first, second, tables.votes()[1])
+        if shared is not None:
+            difference = compare(*shared, MACRO_F1, settings.permutations)
+            found.append((first, second, difference, _interval(tables, first, second, shared)))
+    if not found:
+        return None
+    corrected = holm([difference.p for _, _, difference, _ in found])
+    rows = [
+        Row(
+            (first.name, second.name),
+            (
+                Number(100 * difference.value, 100 * low, 100 * high, signed=True),
+                Number(difference.p, digits=4),
+                Number(adjusted, digits=4),
+                "yes" if adjusted < LEVEL else "no",
+            ),
+        )
+        for (first, second, difference, (low, high)), adjusted in zip(found, corrected)
+    ]
+    tested = "one comparison" if len(rows) == 1 else f"the {len(rows)} comparisons of this table"
+    caption = (
+        f"Difference in macro F1, {tables.vote}, in points. Two-sided permutation test that swaps the engines "
+        f"patient by patient ({settings.permutations:,} permutations), on the slides both answered; Holm's "
+        f"correction over {tested}. Significant: corrected p < {LEVEL:g}. "
+        "Brackets: 95 % paired bootstrap interval over patients."
+    )
+    columns = (Column("difference"), Column("p"), Column("p, Holm"), Column("significant"))
+    return Table("comparisons", "Paired comparisons", caption, ("engine", "against"), columns, tuple(rows))
+
+
+def shared_sums(section: Section, first: Variant, second: Variant, sums: Sums) -> tuple[Float64, Float64] | None:
+    """Return the sums of two variants over the slides both answered, seed by seed; None when they share none.
+
+    A variant that was run once, as what does not learn may be, stands beside every seed of the other.
+    """
+    stacks: tuple[list[Float64], list[Float64]] = ([], [])
+    for one, other in _seed_pairs(first, second):
+        common = set(one.ids) & set(other.ids)
+        if common:
+            for stack, lists in zip(stacks, (one, other)):
+                stack.append(sums(_restrict(section, lists, common)))
+    return (np.stack(stacks[0]), np.stack(stacks[1])) if stacks[0] else None
+
+
+def _interval(
+    tables: SectionTables, first: Variant, second: Variant, shared: tuple[Float64, Float64]
+) -> tuple[float, float]:
+    """Return the percentile interval of the difference, the same patients drawn for both."""
+    if [lists.ids for lists in first.lists] == [lists.ids for lists in second.lists] and first.seeds == second.seeds:
+        drawn = [tables.estimates[v.name].resampled(*tables.votes()) for v in (first, second)]
+    else:
+        drawn = [Resampled(sums, tables.settings.resamples) for sums in shared]
+    one, other = (resampled.resampled(MACRO_F1) for resampled in drawn)
+    low, high = np.percentile(one - other, (50 * (1 - INTERVAL), 50 * (1 + INTERVAL)))
+    return float(low), float(high)
+
+
+def _seed_pairs(first: Variant, second: Variant) -> list[tuple[Lists, Lists]]:
+    if len(first.seeds) == 1 or len(second.seeds) == 1:
+        return list(itertools.product(first.lists, second.lists))
+    by_seed = dict(zip(second.seeds, second.lists))
+    return [(lists, by_seed[seed]) for seed, lists in zip(first.seeds, first.lists) if seed in by_seed]
+
+
+def _restrict(section: Section, lists: Lists, ids: set[str]) -> Lists:
+    if len(ids) == len(lists.ids):
+        return lists
+    queries = [query for query in lists.queries if query.query_id in ids]
+    return Lists(queries, section.by_site, section.patients, section.classes)
+
+
+def _pairs(section: Section, variants: Sequence[Variant], settings: ReportSettings) -> list[tuple[Variant, Variant]]:
+    if settings.against:
+        named = next((v for v in section.variants if v.name == settings.against), None)
+        if named is None:
+            near = nearest(settings.against, [v.name for v in section.variants])
+            fix = f"did you mean {near!r}?" if near else f"the names are {', '.join(v.name for v in section.variants)}"
+            raise UsageError(f"--against: no engine {settings.against!r} in {section.name}", fix)
+        return [(variant, named) for variant in variants if variant is not named]
+    if len(variants) <= MOST_FOR_ALL_PAIRS:
+        return [(second, first) for first, second in itertools.combinations(variants, 2)]
+    return [(variant, variants[0]) for variant in variants[1:]]

@@ -1,0 +1,101 @@
+"""The formats of a report by name, and how one is chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Literal, TypeAlias, cast, get_args
+
+from slideseek.archive.files import write_text
+from slideseek.errors import UsageError
+from slideseek_apps.bench.report.assemble import Report
+
+Format: TypeAlias = Literal["terminal", "markdown", "csv", "latex", "json", "html"]
+FORMATS: tuple[Format, ...] = get_args(Format)
+SUFFIXES: Mapping[str, Format] = {
+    ".html": "html",
+    ".md": "markdown",
+    ".csv": "csv",
+    ".tex": "latex",
+    ".json": "json",
+    ".txt": "terminal",
+}
+
+
+def render(report: Report, name: Format, width: int = 200, colour: bool = False) -> str:
+    """Return the report in one format; width and colour are for the terminal's."""
+    if name == "html":
+        from slideseek_apps.bench.report.page import render_page
+
+        return render_page(report)
+    if name == "markdown":
+        from slideseek_apps.bench.report.markdown import render_markdown
+
+        return render_markdown(report)
+    if name == "latex":
+        from slideseek_apps.bench.report.latex import render_latex
+
+        return render_latex(report)
+    if name == "csv":
+        from slideseek_apps.bench.report.delimited import render_csv
+
+        return render_csv(report)
+    if name == "json":
+        from slideseek_apps.bench.report.data import render_json
+
+        return render_json(report)
+    from slideseek_apps.bench.report.terminal import render_terminal
+
+    return render_terminal(report, width, colour)
+
+
+def formats_of(target: Path, name: Format | None) -> tuple[Format, ...]:
+    """Return what is to be written: every format into a folder (a target without a suffix), else one file's.
+
+    name: the format asked for; None takes it from the suffix.
+    """
+    if name is not None:
+        return (name,)
+    if _is_folder(target):
+        return FORMATS
+    chosen = SUFFIXES.get(target.suffix.lower())
+    if chosen is None:
+        raise UsageError(
+            f"{target}: no format for {target.suffix!r}", f"pass --format, or end the name in {', '.join(SUFFIXES)}"
+        )
+    return (chosen,)
+
+
+def write_report(report: Report, target: Path, names: Sequence[Format]) -> list[Path]:
+    """Write the report in the formats that `formats_of` returned, and return the files."""
+    if _is_folder(target):
+        return _write_all(report, target, names)
+    write_text(target, render(report, names[0]))
+    return [target]
+
+
+def _is_folder(target: Path) -> bool:
+    return target.is_dir() or not target.suffix
+
+
+def _write_all(report: Report, folder: Path, names: Sequence[Format]) -> list[Path]:
+    from slideseek_apps.bench.report.page import standalone_svg
+
+    suffix_of = {name: suffix for suffix, name in SUFFIXES.items()}
+    written = []
+    for name in names:
+        path = folder / f"report{suffix_of[name]}"
+        write_text(path, render(report, name))
+        written.append(path)
+    if "html" in names:
+        figures = [figure for part in report.parts for figure in part.figures]
+        for number, figure in enumerate(figures, 1):
+            path = folder / "figures" / f"figure-{number}-{figure.key}.svg"
+            write_text(path, standalone_svg(figure))
+            written.append(path)
+    return written
+
+
+def as_format(name: str | None) -> Format | None:
+    """Return a name that the command line checked as a format."""
+    return cast("Format | None", name)

@@ -1,0 +1,127 @@
+"""A leaderboard: the variants of several results folders in one table that can be sorted and filtered."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from markupsafe import Markup
+
+from slideseek.errors import SlideseekError
+from slideseek.types import Float64, Int64
+from slideseek_apps.bench import class_sums
+from slideseek_apps.bench.class_sums import Statistic, macro, weighted
+from slideseek_apps.bench.report.page import resource, style, template
+from slideseek_apps.bench.report.retrieval_tables import SectionTables
+from slideseek_apps.bench.report.settings import ReportSettings
+from slideseek_apps.bench.report.table import Number
+from slideseek_apps.bench.report.variants import CODE_SIZE, SEARCH_TIME, Section, Variant, make_sections
+from slideseek_apps.bench.results import Results
+
+ALL_SITES = "all sites"
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """One row: a variant under one protocol, over all sites or in one.
+
+    dataset: name and the start of its fingerprint, since the same name may stand for other slides. source: the title of
+    the results it comes from.
+    """
+
+    engine: str
+    source: str
+    dataset: str
+    protocol: str
+    site: str
+    slides: int
+    seeds: int
+    macro_f1: Number
+    weighted_f1: Number
+    accuracy: Number
+    milliseconds: Number
+    bytes_per_slide: Number
+
+    @property
+    def words(self) -> str:
+        """What a search by text looks in."""
+        return f"{self.engine} {self.source} {self.dataset} {self.protocol} {self.site}".lower()
+
+
+def make_standings(results: Sequence[Results], settings: ReportSettings) -> list[Standing]:
+    """Return the standings of all retrieval cells, best macro F1 first within dataset, protocol and site."""
+    found = [
+        standing
+        for result in results
+        for section in make_sections([cell for cell in result.cells if not cell.control])
+        for standing in _of_section(result.title, section, settings)
+    ]
+    if not found:
+        raise SlideseekError("there is nothing to rank: no retrieval cells", "name folders that hold some")
+    places = {name: i for i, name in enumerate(dict.fromkeys((s.dataset, s.protocol) for s in found))}
+    return sorted(
+        found,
+        key=lambda s: (places[s.dataset, s.protocol], s.site != ALL_SITES, s.site, -(s.macro_f1.value or 0.0)),
+    )
+
+
+def render_leaderboard(title: str, standings: Sequence[Standing], settings: ReportSettings) -> str:
+    """Return the page: one table and a small script of its own that sorts and filters it."""
+    script = resource("leaderboard.js")
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    return template("leaderboard.html.jinja").render(
+        title=title,
+        standings=standings,
+        datasets=list(dict.fromkeys(s.dataset for s in standings)),
+        protocols=list(dict.fromkeys(s.protocol for s in standings)),
+        sites=sorted({s.site for s in standings}, key=lambda site: (site != ALL_SITES, site)),
+        conventions=f"majority-{settings.k}, tie {settings.tie}",
+        css=style(),
+        script=Markup(script),
+        digest=digest,
+    )
+
+
+def _of_section(source: str, section: Section, settings: ReportSettings) -> list[Standing]:
+    tables = SectionTables(section, settings)
+    sites: dict[str, list[int]] = {ALL_SITES: list(range(len(section.classes)))}
+    for i, (site, label) in enumerate(section.classes):
+        sites.setdefault(site or label, []).append(i)
+    if not section.by_site and section.cells[0].protocol.target != "site":
+        sites = {ALL_SITES: sites[ALL_SITES]}
+    return [
+        _standing(source, section, tables, variant, site, np.array(places))
+        for variant in section.variants
+        for site, places in sites.items()
+    ]
+
+
+def _standing(
+    source: str, section: Section, tables: SectionTables, variant: Variant, site: str, places: Int64
+) -> Standing:
+    cell = section.cells[0]
+    estimates = tables.estimates[variant.name]
+
+    def number(statistic: Statistic) -> Number:
+        def within(sums: Float64) -> Float64:
+            return statistic(sums[..., places, :])
+
+        return estimates.number(*tables.votes(), within)
+
+    return Standing(
+        variant.name,
+        source,
+        " ".join(part for part in (cell.dataset.name, cell.dataset.fingerprint[:8]) if part),
+        cell.protocol.title,
+        site,
+        round(float(np.mean([lists.slides[places].sum() for lists in variant.lists]))),
+        len(variant.seeds),
+        number(macro(class_sums.f1)),
+        number(weighted(class_sums.f1)),
+        number(class_sums.accuracy),
+        variant.cost(SEARCH_TIME.of),
+        variant.cost(CODE_SIZE.of),
+    )

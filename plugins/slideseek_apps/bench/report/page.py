@@ -1,0 +1,41 @@
+"""A report as one HTML page that needs no other file, and its figures as SVG files of their own."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import resources
+
+from jinja2 import Environment, StrictUndefined, Template
+from markupsafe import Markup
+
+from slideseek_apps.bench.report.assemble import Report
+from slideseek_apps.bench.report.figures import Figure
+
+
+def render_page(report: Report) -> str:
+    """Return the page: tables and figures, light and dark, printable, without script or reference to anything."""
+    return template("report.html.jinja").render(report=report, css=style())
+
+
+def standalone_svg(figure: Figure) -> str:
+    """Return a figure as an SVG document with its own style, for a paper."""
+    start, _, rest = figure.svg.partition(">")
+    return f"{start}><style>{resource('chart.css')}</style>{rest}\n"
+
+
+def style() -> Markup:
+    """Return the style of pages; it is ours, so nothing in it is escaped."""
+    return Markup(resource("chart.css") + resource("page.css"))
+
+
+@cache
+def template(name: str) -> Template:
+    """Return a page's template; every value it shows is escaped."""
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    environment.globals["zip"] = zip
+    return environment.from_string(resource(name))
+
+
+def resource(name: str) -> str:
+    """Return the text of a file beside this module."""
+    return resources.files("slideseek_apps.bench.report").joinpath(name).read_text(encoding="utf-8")

@@ -1,0 +1,60 @@
+"""A report as text for a terminal: intervals under the numbers, the best marked."""
+
+from __future__ import annotations
+
+import io
+
+from rich import box
+from rich.console import Console
+from rich.table import Table as Drawn
+from rich.text import Text
+
+from slideseek_apps.bench.report.assemble import Report
+from slideseek_apps.bench.report.table import Entry, Number, Table
+
+
+def render_terminal(report: Report, width: int, colour: bool = False) -> str:
+    """Return the report as text of at most `width` columns where it can; colour: with the terminal's marks."""
+    console = Console(file=io.StringIO(), width=width, force_terminal=colour, highlight=False)
+    with console.capture() as drawn:
+        console.print(report.title, style="bold", markup=False)
+        for part in report.parts:
+            console.print(f"\n{part.heading}", style="bold", markup=False)
+            for name, value in part.facts.items():
+                console.print(f"  {name}: {value}", style="dim", markup=False)
+            for table in part.tables:
+                if not table.appendix:
+                    _print_table(console, table)
+    return drawn.get()
+
+
+def _print_table(console: Console, table: Table) -> None:
+    console.print(f"\n{table.title}", markup=False)
+    drawn = Drawn(box=box.SIMPLE_HEAD, pad_edge=False, caption_justify="left")
+    for name in table.heads:
+        drawn.add_column(name, justify="right" if name in ("n", "seeds") else "left")
+    group = ""
+    for column in table.columns:
+        over = column.group if column.group != group else ""
+        group = column.group
+        drawn.add_column(f"{over}\n{column.name}" if table.groups else column.name, justify="right")
+    last = None
+    for row in table.rows:
+        if row.summary and last is not None and not last.summary:
+            drawn.add_section()
+        drawn.add_row(*(Text(head) for head in row.heads), *(_entry(entry) for entry in row.entries))
+        last = row
+    console.print(drawn)
+    console.print(table.caption, style="dim", markup=False)
+    for note in table.notes:
+        console.print(f"note: {note}", markup=False)
+
+
+def _entry(entry: Entry) -> Text:
+    if not isinstance(entry, Number):
+        return Text(entry)
+    text = Text(f"{entry.text}*" if entry.best else entry.text, style="bold green" if entry.best else "")
+    for more in (entry.deviation, entry.interval):
+        if more:
+            text.append(f"\n{more}", style="dim")
+    return text

@@ -1,0 +1,1 @@
+"""The demo: generated slides, an archive of them, a search and a report."""

@@ -1,0 +1,191 @@
+"""The health of one archive: its catalogue, files, payloads, models and indexes, the disk and the rights."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from slideseek.archive.archive import CATALOG_NAME, FOLDERS, Archive
+from slideseek.archive.files import sha256_file
+from slideseek.archive.seals import broken_seal
+from slideseek.config import EngineConfig
+from slideseek.engine import Engine
+from slideseek.errors import SlideseekError
+from slideseek.featurizer_card import Described
+from slideseek.indexing.index_store import index_is_fresh, open_engine
+from slideseek.indexing.stage_results import Ledger
+from slideseek.plugins import Registry
+from slideseek_apps.doctor.finding import Finding, counted, in_bytes
+from slideseek_apps.doctor.payload_health import look_at_payloads
+
+LOW_SHARE, LOW_BYTES = 0.1, 2**30
+"""Free space is low below a tenth of what the archive takes, and always below 1 GiB."""
+
+NETWORK = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "fuse.sshfs", "afs", "ceph", "lustre", "glusterfs"})
+"""File systems over which SQLite's write-ahead log does not work, or not reliably."""
+
+_AREA = "archive"
+
+
+def look_at_archive(root: Path, registry: Registry, everything: bool = False) -> Iterator[Finding]:
+    """Yield findings about an archive. everything: read all feature and index files."""
+    yield from _place(root)
+    if (root / CATALOG_NAME).is_file() and (finding := _catalogue(root / CATALOG_NAME)) is not None:
+        yield finding
+        return
+    try:
+        archive = Archive(root)
+    except SlideseekError as error:
+        yield Finding(_AREA, "catalogue", "fail", error.cause, error.fix or "restore it from a backup")
+        return
+    with archive:
+        yield Finding(_AREA, "catalogue", "ok", f"readable, {counted(len(archive.catalog.slides), 'slide')}")
+        yield from _slides(archive)
+        yield from look_at_payloads(archive, everything)
+        try:
+            engines = archive.config.engines
+        except SlideseekError as error:
+            yield Finding(_AREA, "configuration", "fail", error.cause, error.fix or "correct slideseek.toml")
+            return
+        for config in engines:
+            yield from _engine(archive, config, registry, everything)
+
+
+def _place(root: Path) -> Iterator[Finding]:
+    """Yield the rights, the free space and the kind of file system of the archive's folder."""
+    if os.access(root, os.W_OK) and os.access(root / CATALOG_NAME, os.W_OK):
+        yield Finding(_AREA, "rights", "ok", "can be read and written")
+    else:
+        cause = "may be read but not written: searches work, queries are not logged, nothing can be built"
+        yield Finding(_AREA, "rights", "warn", cause, "change the owner or the rights if you want to build")
+    free, size = shutil.disk_usage(root).free, _size(root)
+    detail = f"{in_bytes(free)} free, the archive takes {in_bytes(size)}"
+    if free < max(LOW_BYTES, LOW_SHARE * size):
+        yield Finding(_AREA, "disk space", "warn", detail, "free some space before the next build")
+    else:
+        yield Finding(_AREA, "disk space", "ok", detail)
+    if (kind := file_system(root)) in NETWORK:
+        cause = f"on a network file system ({kind}), where the catalogue may be damaged by two writers"
+        yield Finding(_AREA, "file system", "warn", cause, "move the archive to a local disk; slides may be anywhere")
+
+
+def _size(root: Path) -> int:
+    """Return the bytes slideseek keeps below a folder; slides that lie there too are not counted."""
+    files = [path for name in FOLDERS for path in (root / name).rglob("*")]
+    return sum(path.stat().st_size for path in (*files, root / CATALOG_NAME) if path.is_file())
+
+
+def file_system(path: Path, mounts: Path = Path("/proc/mounts")) -> str:
+    """Return the type of the file system a path lies on, "" where the system does not tell."""
+    try:
+        lines = [line.split() for line in mounts.read_text(encoding="utf-8", errors="replace").splitlines()]
+    except OSError:
+        return ""
+    above = {str(folder) for folder in (path.resolve(), *path.resolve().parents)}
+    places = [(fields[1], fields[2]) for fields in lines if len(fields) > 2 and fields[1] in above]
+    return max(places, key=lambda place: len(place[0]), default=("", ""))[1]
+
+
+def _catalogue(path: Path) -> Finding | None:
+    """Let SQLite check the catalogue's structure; None when it is sound."""
+    fix = "bring catalog.sqlite back from a backup, or make the archive anew"
+    where = path.absolute().as_uri() + ("" if os.access(path.parent, os.W_OK) else "?immutable=1")
+    try:
+        connection = sqlite3.connect(where, uri=True)
+        try:
+            said = str(connection.execute("PRAGMA quick_check(1)").fetchone()[0])
+        finally:
+            connection.close()
+    except sqlite3.Error as error:
+        return Finding(_AREA, "catalogue", "fail", str(error), fix)
+    return None if said == "ok" else Finding(_AREA, "catalogue", "fail", " ".join(said.split()), fix)
+
+
+def _slides(archive: Archive) -> Iterator[Finding]:
+    """Yield which slide files are gone or were written to since they were added, and which slides failed."""
+    missing, touched = [], []
+    for row in archive.catalog.slides:
+        if not row.record.path:
+            continue  # known by imported features alone
+        try:
+            found = archive.slide_path(row.record).stat()
+        except OSError:
+            missing.append(row.id)
+            continue
+        if (found.st_size, found.st_mtime_ns) != (row.bytes, row.mtime_ns) and row.bytes:
+            touched.append(row.id)
+    if missing:
+        cause = f"{counted(len(missing), 'file')} cannot be found: {_some(missing)}"
+        fix = "connect the disk, or add the slides again from where they are; searches still work"
+        yield Finding(_AREA, "slide files", "warn", cause, fix)
+    if touched:
+        cause = f"{counted(len(touched), 'file')} have another size or date than when they were added: {_some(touched)}"
+        yield Finding(
+            _AREA,
+            "slide files",
+            "warn",
+            cause,
+            "run 'slideseek add' with them again, then 'slideseek build': only those with other pixels are read",
+        )
+    if not missing and not touched:
+        yield Finding(_AREA, "slide files", "ok", "all where they should be, unchanged")
+    failed = {record.slide_id for record in archive.catalog.stages() if record.status == "failed"}
+    if failed:
+        cause = f"{counted(len(failed), 'slide')} could not be used: {_some(sorted(failed))}"
+        yield Finding(_AREA, "failed slides", "warn", cause, "'slideseek status --failed' tells why")
+
+
+def _engine(archive: Archive, config: EngineConfig, registry: Registry, everything: bool) -> Iterator[Finding]:
+    """Yield whether an engine can be used: plugins, weights, model, index."""
+    area = f"engine {config.name}"
+    try:
+        engine = open_engine(archive, config, registry)
+        featurizer = engine.featurizer
+    except SlideseekError as error:
+        yield Finding(area, "components", "fail", error.cause, error.fix or "correct slideseek.toml")
+        return
+    if isinstance(featurizer, Described) and not (card := featurizer.card()).present:
+        yield Finding(area, "weights", "fail", f"not here: {card.weights}", "put the weights where the engine looks")
+    yield from _model(archive, engine, area)
+    yield _index(archive, engine, area, everything)
+
+
+def _model(archive: Archive, engine: Engine, area: str) -> Iterator[Finding]:
+    if not engine.resolved.trainable:
+        return
+    model = archive.catalog.model(engine.encoder_settings)
+    if model is None:
+        yield Finding(area, "model", "warn", "not fitted yet", "run 'slideseek build'")
+    elif damaged := _damaged(archive.root / model.folder, model.files):
+        yield Finding(
+            area, "model", "fail", f"{damaged} is missing or damaged", "run 'slideseek build' to fit it again"
+        )
+    else:
+        yield Finding(area, "model", "ok", f"fitted on {counted(model.slides, 'slide')}")
+
+
+def _index(archive: Archive, engine: Engine, area: str, thorough: bool) -> Finding:
+    row = archive.catalog.index(engine.name)
+    if row is None:
+        return Finding(area, "index", "warn", "not built yet", "run 'slideseek build'")
+    if not index_is_fresh(archive, engine, Ledger(archive, lambda _: None)):
+        return Finding(area, "index", "warn", "out of date", "run 'slideseek build'")
+    if broken := broken_seal(archive.root / row.folder, row.files, thorough):
+        fix = "run 'slideseek build'; until then the catalogue's codes are searched"
+        return Finding(area, "index", "fail", f"{broken} is not what was written", fix)
+    changed = len(archive.catalog.changes.since(row.codes, row.generation))
+    behind = f", {counted(changed, 'change')} since, which a search takes in" if changed else ""
+    return Finding(area, "index", "ok", f"up to date, {counted(row.slides, 'slide')}{behind}")
+
+
+def _damaged(folder: Path, files: Mapping[str, str]) -> str:
+    """Return the name of a file that is not there or not what was written, "" when all are."""
+    wrong = (name for name, sha in files.items() if not (folder / name).is_file() or sha256_file(folder / name) != sha)
+    return next(wrong, "")
+
+
+def _some(names: list[str], shown: int = 3) -> str:
+    return ", ".join(names[:shown]) + (f" and {len(names) - shown} more" if len(names) > shown else "")

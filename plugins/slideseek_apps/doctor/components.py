@@ -1,0 +1,101 @@
+"""The health of the plugins: all of them load, keep the first promises of their kind, and have their weights."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from slideseek.config import ComponentConfig, make_component
+from slideseek.errors import PluginError, SlideseekError, one_line
+from slideseek.featurizer_card import Described
+from slideseek.plugins import Kind, Registration, Registry
+from slideseek.testing import run_checks
+from slideseek.testing.checks import Check
+from slideseek.testing.components import COMPONENT_CHECKS
+from slideseek.testing.encoders import encoder_checks
+from slideseek.testing.indexes import index_checks
+from slideseek.testing.selectors import selector_checks
+from slideseek_apps.doctor.finding import Finding, State, counted
+
+BUNDLED = "slideseek"
+QUICK = 1 + len(COMPONENT_CHECKS)
+"""Conformance checks run of each kind: interface and options, which need no training and no weights."""
+
+# Featurizers are judged by their card instead: every check of them would read weights and run a network.
+_CHECKS: dict[Kind, Callable[[], tuple[Check, ...]]] = {
+    "selector": selector_checks,
+    "encoder": encoder_checks,
+    "index": index_checks,
+}
+
+
+def look_at_plugins(registry: Registry) -> Iterator[Finding]:
+    """Yield findings about plugins that do not load, components that do not, and promises that are not kept."""
+    for broken in registry.broken:
+        where = f"plugin {broken.plugin} of {broken.distribution} {broken.version}"
+        fix = f"update it, or leave it out with SLIDESEEK_DISABLED_PLUGINS={broken.plugin}"
+        yield Finding("plugins", where, "fail", broken.reason, fix)
+    for name in registry.disabled:
+        yield Finding("plugins", name, "warn", "disabled", "unset SLIDESEEK_DISABLED_PLUGINS to use it")
+    sound = 0
+    for entry in registry.registrations():
+        finding = _component(registry, entry)
+        sound += finding is None
+        if finding is not None:
+            yield finding
+    yield Finding("plugins", "components", "ok", f"{counted(sound, 'component')} load and pass the quick checks")
+
+
+def look_at_weights(registry: Registry) -> Iterator[Finding]:
+    """Yield which of the featurizers have their weights; none that lacks them fails before an engine uses it."""
+    present: list[str] = []
+    absent: list[str] = []
+    for entry in registry.registrations("featurizer"):
+        try:
+            made = make_component(registry, ComponentConfig("featurizer", entry.name, {}), entry.name)
+        except SlideseekError:
+            continue  # told with the plugins, or it needs options that only an engine gives
+        if isinstance(made, Described) and made.card().weights:
+            (present if made.card().present else absent).append(entry.name)
+    yield Finding("weights", "present", "ok", ", ".join(present) or "none")
+    if absent:
+        yield Finding("weights", "not here", "ok", f"{', '.join(absent)}: only needed by engines that use them")
+
+
+def _component(registry: Registry, entry: Registration) -> Finding | None:
+    """Return what is wrong with a component, None when nothing is."""
+    name = f"{entry.kind} {entry.name}"
+    try:
+        loaded = registry.load(entry.kind, entry.name)
+    except PluginError as error:
+        missing = isinstance(error.__cause__, ImportError)
+        fix = f"pip install '{BUNDLED}[{entry.name}]'" if missing and entry.distribution == BUNDLED else error.fix
+        # What an extra would bring is optional; a component of somebody's own is meant to work.
+        state: State = "warn" if missing and entry.distribution == BUNDLED else "fail"
+        return Finding("plugins", name, state, error.cause, fix or "update the plugin")
+    checks = _CHECKS.get(entry.kind)
+    if checks is None or _needs_options(loaded):
+        return None
+    try:
+        # Constructed once outside the checks: an absent extra is told as what it is, not as a broken promise.
+        make_component(registry, ComponentConfig(entry.kind, entry.name, {}), entry.name)
+    except SlideseekError as error:
+        return Finding("plugins", name, "warn", error.cause, error.fix or "install what it needs")
+    try:
+        results = run_checks(entry.kind, loaded, checks()[:QUICK])
+    except Exception as error:  # a plugin may raise anything
+        fix = f"see 'slideseek plugins check {entry.name}'"
+        return Finding("plugins", name, "fail", one_line(error), fix)
+    failed = [result for result in results if not result.passed]
+    if not failed:
+        return None
+    fix = f"see 'slideseek plugins check {entry.name}'; update {entry.owner}"
+    return Finding("plugins", name, "fail", f"{failed[0].name}: {failed[0].message}", fix)
+
+
+def _needs_options(loaded: type[Any]) -> bool:
+    return any(
+        field.init and field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+        for field in dataclasses.fields(loaded)
+    )

@@ -1,0 +1,58 @@
+"""`slideseek doctor`: is everything in order?"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from slideseek.cli.options import archive_argument, archive_option, chosen_archive, json_option
+from slideseek.cli.output import print_json
+
+EXIT_FAIL = 1
+_COLOURS = {"ok": "green", "warn": "yellow", "fail": "red"}
+
+
+@click.command()
+@archive_argument
+@archive_option
+@click.option("--verify", is_flag=True, help="Read all feature files of the archive instead of some.")
+@json_option
+def command(argument: Path | None, folder: Path | None, verify: bool, as_json: bool) -> int:
+    """Check versions, device, plugins and weights and, of ARCHIVE, its catalogue, files, indexes and disk.
+
+    Without ARCHIVE, this folder is checked too if it is one, or the nearest above it that is. Each line is ok, warn or
+    fail, and says what to do; the exit code is 1 when one is fail. Nothing is changed.
+    """
+    from slideseek.config import CONFIG_NAME
+    from slideseek.errors import UsageError
+    from slideseek_apps.doctor import examine
+
+    archive = chosen_archive(argument, folder)
+    if archive is None:
+        here = Path.cwd()
+        archive = next((above for above in (here, *here.parents) if (above / CONFIG_NAME).is_file()), None)
+    elif not (archive / CONFIG_NAME).is_file():
+        raise UsageError(f"{archive} is not an archive (no {CONFIG_NAME})", f"run 'slideseek init {archive}'")
+    counts: Counter[str] = Counter()
+    found, area = [], ""
+    for finding in examine(archive, verify):
+        counts[finding.state] += 1
+        if as_json:
+            found.append(asdict(finding))
+            continue
+        if finding.area != area:
+            area = finding.area
+            click.echo(click.style(area, bold=True))
+        click.echo(
+            f"  {click.style(f'{finding.state:<4}', fg=_COLOURS[finding.state])}  {finding.name}: {finding.detail}"
+        )
+        if finding.fix:
+            click.echo(f"        fix: {finding.fix}")
+    if as_json:
+        print_json({"findings": found, "counts": {state: counts[state] for state in _COLOURS}})
+    else:
+        click.echo(", ".join(f"{counts[state]} {state}" for state in _COLOURS))
+    return EXIT_FAIL if counts["fail"] else 0

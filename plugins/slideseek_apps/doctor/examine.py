@@ -1,0 +1,26 @@
+"""Look at everything, in the order a person would."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from slideseek.plugins import load_registry
+from slideseek_apps.doctor.archive_health import look_at_archive
+from slideseek_apps.doctor.components import look_at_plugins, look_at_weights
+from slideseek_apps.doctor.finding import Finding
+from slideseek_apps.doctor.software import look_at_device, look_at_software
+
+
+def examine(archive: Path | None = None, everything: bool = False) -> Iterator[Finding]:
+    """Yield findings about software, device, plugins, weights and, if one is given, an archive, as they are made.
+
+    everything: read all feature files of the archive instead of some.
+    """
+    registry = load_registry()
+    yield from look_at_software()
+    yield from look_at_device()
+    yield from look_at_plugins(registry)
+    yield from look_at_weights(registry)
+    if archive is not None:
+        yield from look_at_archive(archive, registry, everything)

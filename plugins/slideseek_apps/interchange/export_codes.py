@@ -1,0 +1,96 @@
+"""Write codes as one `.npz` that NumPy reads without pickle."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slideseek.archive.archive import Archive
+from slideseek.archive.files import replacing
+from slideseek.archive.manifest import Problem
+from slideseek.archive.payloads import unpack_code
+from slideseek.engine import Engine
+from slideseek.errors import SlideseekError
+from slideseek.indexing.stage_results import Ledger
+from slideseek.types import Code, CodeSpec
+from slideseek_apps.interchange.destination import Choice, Destination, ExportSummary
+
+NAME = "codes.npz"
+
+
+def export_codes(archive: Archive, engine: Engine, choice: Choice, destination: Destination) -> ExportSummary:
+    """Write the codes of slides; what is damaged is a problem and the rest is written."""
+    (path,) = destination.claim([NAME])
+    summary = ExportSummary()
+    ledger = Ledger(archive, summary.notes.append)
+    table = CodeTable(engine.spec)
+    missing: list[str] = []
+    for row in choice.rows:
+        payload = archive.catalog.payload(ledger.key(engine, "encode", row))
+        if payload is None or not ledger.done(engine, "encode", row):
+            missing.append(row.id)
+            continue
+        try:
+            table.add(unpack_code(payload, row.id))
+        except SlideseekError as error:
+            summary.problems.append(Problem(row.id, error.cause, error.fix))
+    choice.leave_out(missing, f"code of engine {engine.name!r}", "run 'slideseek build'", summary)
+    with replacing(path) as temporary, temporary.open("wb") as stream:
+        np.savez(stream, allow_pickle=False, **table.arrays())
+    summary.wrote(path, *table.ids)
+    return summary
+
+
+class CodeTable:
+    """The codes of many slides as plain arrays; sparse ones are never held dense together."""
+
+    def __init__(self, spec: CodeSpec) -> None:
+        self.ids: list[str] = []
+        self._spec = spec
+        self._spaces: list[str] = []
+        self._lengths: list[int] = []
+        self._rows: list[NDArray[Any]] = []
+        self._values: list[NDArray[Any]] = []
+        self._columns: list[NDArray[Any]] = []
+        self._counts: list[NDArray[Any]] = []
+
+    def add(self, code: Code) -> None:
+        """Add the code of one slide."""
+        self.ids.append(code.slide_id)
+        self._spaces.append(code.space)
+        self._lengths.append(len(code))
+        if self._spec.kind != "sparse":
+            self._rows.append(code.rows)
+            return
+        row, column = np.nonzero(code.rows)
+        self._values.append(code.rows[row, column])
+        self._columns.append(column.astype(np.int32))
+        self._counts.append(np.bincount(row, minlength=len(code)))
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return the arrays to write.
+
+        ids, spaces: one text a slide. starts: int64 (slides + 1,), the rows of slide i are starts[i] to starts[i + 1].
+        rows: as in `Code.rows`, laid end to end; for sparse codes the data, indices, indptr and shape of a CSR matrix.
+        kind, width: of the codes.
+        """
+        columns, dtype = self._spec.row_shape
+        common: dict[str, NDArray[Any]] = {
+            "ids": np.array(self.ids, dtype=np.str_),
+            "spaces": np.array(self._spaces, dtype=np.str_),
+            "starts": np.cumsum([0, *self._lengths], dtype=np.int64),
+            "kind": np.array(self._spec.kind),
+            "width": np.array(self._spec.width),
+        }
+        if self._spec.kind != "sparse":
+            return {**common, "rows": np.concatenate([np.zeros((0, columns), dtype), *self._rows])}
+        counts = np.concatenate([np.zeros(0, np.int64), *self._counts])
+        return {
+            **common,
+            "data": np.concatenate([np.zeros(0, np.float32), *self._values]),
+            "indices": np.concatenate([np.zeros(0, np.int32), *self._columns]),
+            "indptr": np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
+            "shape": np.array([len(counts), columns]),
+        }

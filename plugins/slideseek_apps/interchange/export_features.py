@@ -1,0 +1,79 @@
+"""Write features as the HDF5 files TRIDENT writes: one a slide, ready for its loaders and for 'slideseek import'."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import h5py
+import numpy as np
+
+from slideseek.archive.archive import Archive
+from slideseek.archive.catalog import Payload
+from slideseek.archive.files import replacing, safe_name, sha256_file
+from slideseek.archive.manifest import Problem
+from slideseek.engine import Engine
+from slideseek.errors import DamagedError, SlideseekError
+from slideseek.indexing.stage_results import Ledger
+from slideseek.slides.resolution import nominal_mpp
+from slideseek_apps.interchange.destination import Choice, Destination, ExportSummary
+from slideseek_apps.interchange.feature_file import FeatureFile
+from slideseek_apps.interchange.reading import read_feature_file
+
+
+def export_features(archive: Archive, engine: Engine, choice: Choice, destination: Destination) -> ExportSummary:
+    """Write the features of slides; what is damaged is a problem and the rest is written."""
+    summary = ExportSummary()
+    ledger = Ledger(archive, summary.notes.append)
+    ready = [row for row in choice.rows if ledger.done(engine, "featurize", row)]
+    missing = sorted({row.id for row in choice.rows} - {row.id for row in ready})
+    choice.leave_out(missing, f"features of engine {engine.name!r}", "run 'slideseek build'", summary)
+    paths = destination.claim([f"{safe_name(row.id)}.h5" for row in ready])
+    for row, path in zip(ready, paths):
+        payload = archive.catalog.payload(ledger.key(engine, "featurize", row))
+        try:
+            file = _stored(archive.root, payload)
+            if len(set(file.mpp if file.mpp is not None else ())) > 1:
+                summary.notes.append(f"{row.id} has patches of several resolutions: the attributes state the first")
+            placed = archive.catalog.has_payload(ledger.key(engine, "select", row))
+            write_trident(path, row.id, file, engine.config.featurizer.use, placed)
+        except SlideseekError as error:
+            summary.problems.append(Problem(row.id, error.cause, error.fix))
+        else:
+            summary.wrote(path, row.id)
+    return summary
+
+
+def write_trident(path: Path, slide_id: str, file: FeatureFile, encoder: str, placed: bool = True) -> None:
+    """Write one file: `features` (n, width), `coords` (n, 2) and the attributes TRIDENT's loaders ask for.
+
+    A magnification stands for 10 µm a pixel divided by it, so the two of a file have the exact ratio of the
+    resolutions. `mpp` of each patch is ours; others pass it over. Without real places no `coords` are written.
+    """
+    with replacing(path) as temporary, h5py.File(temporary, "w") as out:
+        features = out.create_dataset("features", data=file.features)
+        features.attrs["name"] = slide_id
+        features.attrs["encoder"] = encoder
+        if not placed or file.xy is None or file.mpp is None:
+            return
+        coords = out.create_dataset("coords", data=file.xy.astype(np.int64))
+        coords.attrs["name"] = slide_id
+        coords.attrs["patch_size"] = file.side
+        coords.attrs["patch_size_level0"] = round(file.side * float(file.mpp[0]) / file.slide_mpp)
+        coords.attrs["level0_magnification"] = _magnification(file.slide_mpp)
+        coords.attrs["target_magnification"] = _magnification(float(file.mpp[0]))
+        coords.attrs["level0_mpp"] = file.slide_mpp
+        out.create_dataset("mpp", data=file.mpp)
+
+
+def _stored(root: Path, payload: Payload | None) -> FeatureFile:
+    """Read an archive's own feature file after checking it against its SHA-256."""
+    path = root / (payload.file if payload and payload.file else "")
+    if payload is None or not path.is_file() or sha256_file(path) != payload.sha256:
+        raise DamagedError("its features are missing or damaged", "run 'slideseek build'")
+    return read_feature_file(path)
+
+
+def _magnification(mpp: float) -> float | int:
+    """Return the nominal magnification of a resolution: a whole number where it is one, as TRIDENT writes it."""
+    value = nominal_mpp(mpp)  # the rule is its own inverse: 10 / x
+    return round(value) if abs(value - round(value)) < 1e-9 else value

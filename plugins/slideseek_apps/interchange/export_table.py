@@ -1,0 +1,44 @@
+"""Write the slides of an archive as a CSV: what is known of them, and how each engine stands."""
+
+from __future__ import annotations
+
+import csv
+
+from slideseek.archive.archive import Archive
+from slideseek.archive.files import replacing
+from slideseek.indexing.status import archive_status
+from slideseek.types import SlideRecord
+from slideseek_apps.interchange.destination import Choice, Destination, ExportSummary
+
+NAME = "slides.csv"
+HEADINGS = ("slide_id", "path", "case_id", "primary_site", "diagnosis", "center", "mpp", "contours")
+"""Headings a manifest is known by, so that the table can be one."""
+
+
+def export_table(archive: Archive, engine: str | None, choice: Choice, destination: Destination) -> ExportSummary:
+    """Write one row a slide; engine: the one to tell of, all when None."""
+    summary = ExportSummary()
+    status = archive_status(archive)
+    engines = [found["name"] for found in status["engines"] if engine in (None, found["name"])]
+    states = {slide["id"]: slide for slide in status["slides"]}
+    records = [row.record for row in choice.rows]
+    free = sorted({name for record in records for name in record.fields})
+    (path,) = destination.claim([NAME])
+    with replacing(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as stream:
+        writer = csv.writer(stream, lineterminator="\n")
+        writer.writerow([*HEADINGS, *free, *(f"state of {name}" for name in engines), "cause", "fix"])
+        for record in records:
+            state = states[record.id]
+            failure = state["failure"] or {"cause": "", "fix": ""}
+            stands = [*(state["engines"][name]["state"] for name in engines), failure["cause"], failure["fix"]]
+            writer.writerow([*_known(archive, record), *(record.fields.get(name, "") for name in free), *stands])
+    summary.wrote(path, *(record.id for record in records))
+    return summary
+
+
+def _known(archive: Archive, record: SlideRecord) -> list[str]:
+    """Return what is under `HEADINGS`; paths are whole, because a manifest's are taken from its own folder."""
+    contours = str(archive.root / record.contours) if record.contours else ""
+    path = str(archive.slide_path(record))
+    mpp = "" if record.mpp is None else repr(record.mpp)
+    return [record.id, path, record.patient, record.site, record.label, record.center, mpp, contours]

@@ -1,0 +1,82 @@
+"""`slideseek import`: use features that another tool computed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from slideseek.cli import EXIT_FAILED_SLIDES
+from slideseek.cli.options import archive_option, json_option, open_archive
+from slideseek.cli.output import print_json, say, say_problem
+
+
+@click.command()
+@click.argument("features", metavar="FOLDER", type=click.Path(path_type=Path))
+@archive_option
+@click.option("--set", "name", help="Name of the set (default: TRIDENT's name of the encoder, or the folder's name).")
+@click.option(
+    "--manifest",
+    "manifest_file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="CSV with a row a slide, as for 'slideseek add': what is known about slides not in the archive yet.",
+)
+@click.option("--allow-missing-patient", is_flag=True, help="As for 'slideseek add'.")
+@click.option(
+    "--patch-size",
+    "extent",
+    type=click.IntRange(1, 100_000),
+    help="Side of a patch in level-0 pixels, for files that do not state it.",
+)
+@click.option("--without-coords", is_flag=True, help="Import files that do not say where their patches lie, too.")
+@json_option
+def command(
+    features: Path,
+    folder: Path | None,
+    name: str | None,
+    manifest_file: Path | None,
+    allow_missing_patient: bool,
+    extent: int | None,
+    without_coords: bool,
+    as_json: bool,
+) -> int:
+    """Import the features in FOLDER: a job of TRIDENT, the features of CLAM, or one .h5, .npz, .npy or .pt a slide.
+
+    A file's stem names its slide. Slides of the archive keep their record; others are added. 'slideseek build' then
+    only encodes and indexes. A bad file is one line with its cause, the rest is imported, and the exit code is 3.
+    """
+    from dataclasses import asdict
+
+    from slideseek.archive.manifest import read_manifest
+    from slideseek.cli.progress import counting
+    from slideseek.config import CONFIG_NAME
+    from slideseek.plugins import load_registry
+    from slideseek_apps.interchange.folders import find_feature_set
+    from slideseek_apps.interchange.importing import Importer, ImportOptions
+    from slideseek_apps.interchange.settings import engine_block, engines_of
+
+    with open_archive(folder) as archive, archive.writing():
+        found = find_feature_set(features, name)
+        manifest = (manifest_file, read_manifest(manifest_file, allow_missing_patient)) if manifest_file else None
+        importer = Importer(archive, load_registry(), ImportOptions(without_coords, extent))
+        with counting("importing", len(found.files)) as advance:
+            summary = importer.run(found, manifest, advance)
+        config = archive.config
+        block = None
+        if summary.width is not None and not engines_of(config, summary.set):
+            block = engine_block(config, summary.set, summary.width)
+        config_path = archive.root / CONFIG_NAME
+    if as_json:
+        print_json({**asdict(summary), "engine": block})
+        return EXIT_FAILED_SLIDES if summary.problems else 0
+    for note in summary.notes:
+        say(f"note    {note}")
+    for problem in summary.problems:
+        say_problem(problem.subject, problem.cause, problem.fix)
+    click.echo(
+        f"set {summary.set!r}: {len(summary.imported)} imported, {len(summary.replaced)} replaced,"
+        f" {len(summary.unchanged)} unchanged, {len(summary.problems)} failed; {len(summary.added)} slides were new"
+    )
+    if block and summary.imported:
+        click.echo(f"no engine uses this set yet; add one to {config_path}, such as:\n\n{block}")
+    return EXIT_FAILED_SLIDES if summary.problems else 0

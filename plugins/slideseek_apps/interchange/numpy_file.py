@@ -1,0 +1,77 @@
+"""Feature files of NumPy: one array in a `.npy`, or `features` and `coords` in a `.npz`. Objects are never read."""
+
+from __future__ import annotations
+
+import math
+import zipfile
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from numpy.lib import format as npy
+from numpy.typing import NDArray
+
+from slideseek.archive.features import refuse_bomb
+from slideseek_apps.interchange.feature_file import FeatureFile, check_coords, check_features, to_features, to_xy
+
+
+def read_npy(path: Path) -> FeatureFile:
+    """Read one array (n, width): features without places."""
+    with path.open("rb") as stream:
+        header = _Header(stream, "features", path.stat().st_size)
+        check_features(header.shape, header.dtype)
+        return FeatureFile(to_features(header.array()))
+
+
+def read_npz(path: Path) -> FeatureFile:
+    """Read `features` (n, width) and, where it is there, `coords` (n, 2)."""
+    with zipfile.ZipFile(path) as archive:
+        if "features.npy" not in archive.namelist():
+            raise ValueError(f"it has no array 'features' (arrays: {', '.join(archive.namelist()[:5]) or 'none'})")
+        with archive.open("features.npy") as stream:
+            header = _member(archive, "features", stream, path)
+            check_features(header.shape, header.dtype)
+            features = to_features(header.array())
+        if "coords.npy" not in archive.namelist():
+            return FeatureFile(features)
+        with archive.open("coords.npy") as stream:
+            header = _member(archive, "coords", stream, path)
+            check_coords(header.shape, header.dtype, len(features))
+            return FeatureFile(features, to_xy(header.array(), len(features)))
+
+
+def _member(archive: zipfile.ZipFile, name: str, stream: IO[bytes], path: Path) -> _Header:
+    """Look over one array of a `.npz`: what it unpacks to is known, and bounded, before it is unpacked."""
+    entry = archive.getinfo(f"{name}.npy")
+    if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        raise ValueError(f"{name!r} is packed in a way NumPy never packs")
+    refuse_bomb(name, entry.file_size, min(entry.compress_size, path.stat().st_size))
+    return _Header(stream, name, entry.file_size)
+
+
+class _Header:
+    """The head of an array in NumPy's format: its shape is believed only when the bytes are there."""
+
+    def __init__(self, stream: IO[bytes], name: str, size: int) -> None:
+        version = npy.read_magic(stream)
+        if version not in ((1, 0), (2, 0)):
+            raise ValueError(f"{name!r} is in version {version[0]}.{version[1]} of NumPy's format")
+        read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
+        self.shape, self._fortran, self.dtype = read(stream)
+        if self.dtype.hasobject:
+            raise ValueError(f"{name!r} holds Python objects, which are never read")
+        if any(side < 0 for side in self.shape):
+            raise ValueError(f"{name!r} has shape {self.shape}")
+        self._bytes = math.prod(self.shape) * self.dtype.itemsize
+        held = size - stream.tell()
+        if self._bytes != held:
+            raise ValueError(f"{name!r} claims {self._bytes:,} bytes and has {held:,}")
+        refuse_bomb(name, self._bytes, held)
+        self._stream, self._name = stream, name
+
+    def array(self) -> NDArray[Any]:
+        """Read the array."""
+        data = self._stream.read(self._bytes)
+        if len(data) != self._bytes:
+            raise ValueError(f"{self._name!r} is truncated")
+        return np.frombuffer(data, self.dtype).reshape(self.shape, order="F" if self._fortran else "C")

@@ -1,0 +1,96 @@
+"""`slideseek explain`: which patches made a match."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from slideseek.cli.options import archive_option, json_option, mag_option, mpp_option, open_archive, stated_mpp
+from slideseek.cli.output import print_json, say
+
+
+@click.command()
+@click.argument("query")
+@click.argument("hit")
+@archive_option
+@click.option("--engine", "name", help="The engine to explain (default: the first one configured).")
+@click.option("-n", "--rows", "count", default=12, show_default=True, type=click.IntRange(1), help="How many to show.")
+@click.option("--region", metavar="X,Y,W,H", help="QUERY was asked with this part, as in 'search'.")
+@click.option("--patch", "as_patch", is_flag=True, help="QUERY is a patch image.")
+@click.option("--case", "as_case", is_flag=True, help="QUERY is a patient.")
+@click.option("--site", default="", help="Site of a query file, for conditioned encoders.")
+@mpp_option
+@mag_option
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="PNG of the heat maps and the matching patches.")
+@click.option("--heatmap", type=click.Path(path_type=Path), help="PNG of both slides with their heat maps, larger.")
+@click.option(
+    "--geojson",
+    type=click.Path(path_type=Path),
+    help="GeoJSON for QuPath: of NAME.geojson, NAME.query.geojson and NAME.hit.geojson are written.",
+)
+@json_option
+def command(
+    query: str,
+    hit: str,
+    folder: Path | None,
+    name: str | None,
+    count: int,
+    region: str | None,
+    as_patch: bool,
+    as_case: bool,
+    site: str,
+    mpp: float | None,
+    mag: float | None,
+    output: Path | None,
+    heatmap: Path | None,
+    geojson: Path | None,
+    as_json: bool,
+) -> None:
+    """Show which patches made HIT, a slide of the archive, match QUERY, a slide or file.
+
+    Codes that are sets of patches are explained by pairs: each patch of the query and the patch of the hit most like
+    it. Other codes by what each patch adds to the similarity, negative where it takes away.
+    """
+    from slideseek.errors import UsageError
+    from slideseek.indexing.index_store import open_engine
+    from slideseek.plugins import load_registry
+    from slideseek.searching.answer_json import evidence_data
+    from slideseek.searching.evidence import Explainer
+    from slideseek.searching.request import Request, query_kind
+    from slideseek.searching.searcher import Searcher
+    from slideseek_apps.reports.files import write_geojson
+    from slideseek_apps.reports.pictures import evidence_panel, heat_map, require_png, save_png
+    from slideseek_apps.reports.sides import explained
+    from slideseek_apps.reports.table import print_evidence
+
+    for path in filter(None, (output, heatmap)):
+        require_png(path)
+    kind = query_kind(region, as_patch, as_case)
+    request = Request(query, kind, region or "", site=site, mpp=stated_mpp(mpp, mag))
+    with open_archive(folder) as archive:
+        searcher = Searcher(archive, open_engine(archive, archive.config.engine(name), load_registry()))
+        made = request.query(searcher)
+        evidence = Explainer(searcher).explain(made, hit)
+        row = archive.catalog.slides.get(hit)
+        if row is None:
+            raise UsageError(f"{hit!r} is not a slide of this archive", "'slideseek status' lists the slides")
+        found = explained(archive, made, row.record, evidence)
+        wrote: list[Path] = []
+        if output is not None:
+            save_png(evidence_panel(found, count), output)
+            wrote.append(output)
+        if heatmap is not None:
+            save_png(heat_map(found), heatmap)
+            wrote.append(heatmap)
+        if geojson is not None:
+            wrote += write_geojson(found, geojson)
+    if as_json:
+        shown = {"query_id": made.record.id, "hit_id": hit, "engine": searcher.engine.name}
+        print_json({**shown, "evidence": evidence_data(evidence), "wrote": [str(path) for path in wrote]})
+    else:
+        print_evidence(evidence, made.record.id, hit, count)
+        for path in wrote:
+            click.echo(f"wrote {path}")
+    for note in made.notes:
+        say(f"note    {note}")

@@ -1,0 +1,104 @@
+"""The heat map: the patches of a slide on its thumbnail, each in the colour of what it adds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from PIL import Image, ImageDraw
+
+from slideseek.searching.evidence import Evidence, Kind
+from slideseek.types import UInt8
+from slideseek_apps.reports.colours import colours, ramp
+from slideseek_apps.reports.images import length_label, scale_bar
+from slideseek_apps.reports.lettering import INK, SOFT, clipped, lettering
+from slideseek_apps.reports.sides import Side, open_pixels
+
+OPACITY = 0.6
+LEGEND_HEIGHT = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Thumbnail:
+    """A slide in small. pixels: RGB uint8 (h, w, 3); scale: thumbnail pixels a level-0 pixel; mpp: µm a thumbnail
+    pixel, None when the slide's resolution is not known."""
+
+    pixels: UInt8
+    scale: float
+    mpp: float | None
+
+
+def side_thumbnail(side: Side, slide_id: str, size: int) -> Thumbnail:
+    """Read the thumbnail of one slide of a side, its longer side at most `size` pixels."""
+    slide, known = open_pixels(side.sources[slide_id], slide_id)
+    with slide:
+        pixels = slide.thumbnail(size)
+        scale = pixels.shape[1] / slide.dimensions[0]
+        return Thumbnail(pixels, scale, slide.mpp / scale if known else None)
+
+
+def draw_heat(thumbnail: Thumbnail, evidence: Evidence, side: Side, slide_id: str) -> Image.Image:
+    """Draw the patches of a slide over its thumbnail, with a scale bar; the strongest lie on top."""
+    image = Image.fromarray(thumbnail.pixels).convert("RGBA")
+    veil = Image.new("RGBA", image.size, (0, 0, 0, 0))
+    pen = ImageDraw.Draw(veil)
+    paint = colours(side.parts, evidence.kind)
+    numbers = side.patches_on(slide_id)
+    for number in sorted(numbers, key=lambda n: abs(side.parts[n]), reverse=evidence.kind == "pairs"):
+        left, top = (float(value) * thumbnail.scale for value in side.fields.xy[number])
+        extent = max(float(side.fields.side[number]) * thumbnail.scale, 2.0)
+        fill = tuple(int(channel) for channel in paint[number])
+        box = [left, top, left + extent - 1, top + extent - 1]
+        pen.rectangle(box, fill=(*fill, round(255 * OPACITY)), outline=(*fill, 255), width=1)
+    image.alpha_composite(veil)
+    if thumbnail.mpp is not None:
+        _draw_scale(image, thumbnail.mpp)
+    return image.convert("RGB")
+
+
+def draw_legend(kind: Kind, low: float, high: float, width: int) -> Image.Image:
+    """Draw the scale of colours with what its ends stand for."""
+    image = Image.new("RGB", (width, LEGEND_HEIGHT), "white")
+    pen, font = ImageDraw.Draw(image), lettering(13)
+    left_text, right_text = _ends(kind, low, high)
+    right_width = round(pen.textlength(right_text, font=font))
+    left = round(pen.textlength(left_text, font=font)) + 10
+    bar = max(width - left - right_width - 10, 20)
+    strip = ramp(np.linspace(0, 1, bar), kind)
+    image.paste(Image.fromarray(np.repeat(strip[None], 12, axis=0)), (left, 9))
+    pen.text((0, 7), left_text, fill=SOFT, font=font)
+    pen.text((left + bar + 10, 7), right_text, fill=SOFT, font=font)
+    return image
+
+
+def titled_heat(evidence: Evidence, side: Side, size: int) -> Image.Image:
+    """Draw a side's heat map under its title; of a case, the slide with the strongest patch."""
+    slide_id = side.slide_ids[0]
+    heat = draw_heat(side_thumbnail(side, slide_id, size), evidence, side, slide_id)
+    sheet = Image.new("RGB", (size, heat.height + 50), "white")
+    pen = ImageDraw.Draw(sheet)
+    several = f", the one of {len(side.slide_ids)} slides with the strongest patch" if len(side.slide_ids) > 1 else ""
+    name = slide_id if several else side.title
+    pen.text((0, 4), clipped(pen, name, lettering(18), size), fill=INK, font=lettering(18))
+    about = f"{side.name}, {len(side.patches_on(slide_id))} patches{several}"
+    pen.text((0, 27), clipped(pen, about, lettering(13), size), fill=SOFT, font=lettering(13))
+    sheet.paste(heat, (0, 50))
+    return sheet
+
+
+def _ends(kind: Kind, low: float, high: float) -> tuple[str, str]:
+    if kind == "pairs":
+        return f"least alike, distance {-low:.4g}", f"{-high:.4g}, most alike"
+    largest = max(abs(low), abs(high))
+    return f"less alike {-largest:+.3g}", f"{largest:+.3g} more alike"
+
+
+def _draw_scale(image: Image.Image, mpp: float) -> None:
+    length, pixels = scale_bar(mpp, image.width)
+    pen, font = ImageDraw.Draw(image), lettering(13)
+    left, bottom = 10, image.height - 12
+    text = length_label(length).replace("µ", "u")  # the font has no µ
+    wide = pen.textlength(text, font=font)
+    pen.rectangle([left - 5, bottom - 22, left + max(pixels, wide) + 5, bottom + 7], fill=(255, 255, 255, 255))
+    pen.rectangle([left, bottom, left + pixels, bottom + 3], fill=INK)
+    pen.text((left, bottom - 20), text, fill=INK, font=font)

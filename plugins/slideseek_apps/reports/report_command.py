@@ -1,0 +1,70 @@
+"""`slideseek report`: queries and their hits as one page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from slideseek.cli.options import archive_option, open_archive
+from slideseek.cli.output import say
+
+
+@click.command()
+@click.argument("numbers", nargs=-1, type=int)
+@archive_option
+@click.option("--session", default="", help="All queries of this session.")
+@click.option("--query", "text", default="", help="Ask this now instead: the id of a slide, or a slide file.")
+@click.option("-k", "count", default=5, show_default=True, type=click.IntRange(1), help="How many hits, of --query.")
+@click.option("--engine", "name", help="The engine to ask --query with (default: the first one configured).")
+@click.option("--vertical/--horizontal", "vertical", default=False, help="How to ask --query, as in 'search'.")
+@click.option("--where", multiple=True, metavar="CONDITION", help="Filters of --query, as in 'search'.")
+@click.option("--title", default="", help="The page's title.")
+@click.option("--without-evidence", is_flag=True, help="Leave out which patches matched: a smaller page.")
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path), default="report.html", show_default=True, help="File to write."
+)
+def command(
+    numbers: tuple[int, ...],
+    folder: Path | None,
+    session: str,
+    text: str,
+    count: int,
+    name: str | None,
+    vertical: bool,
+    where: tuple[str, ...],
+    title: str,
+    without_evidence: bool,
+    output: Path,
+) -> None:
+    """Write one HTML page of queries of the log, by their NUMBERS, or of a session, or of a new query.
+
+    Without any, the latest query of the log is shown. The page needs nothing else: it can be sent, and printed.
+    """
+    from slideseek.archive.files import write_text
+    from slideseek.errors import UsageError
+    from slideseek.searching.replay import open_log
+    from slideseek.searching.request import Request
+    from slideseek_apps.reports.page import render_report
+    from slideseek_apps.reports.query_pages import Reporter
+
+    if sum((bool(numbers), bool(session), bool(text))) > 1:
+        raise UsageError("numbers, --session and --query exclude each other", "make a page of each")
+    with open_archive(folder) as archive:
+        log, reporter = open_log(archive), Reporter(archive, not without_evidence)
+        if text:
+            request = Request(text, k=count, mode="vertical" if vertical else "horizontal", where=where)
+            shown = [reporter.asked(request, archive.config.engine(name).name)]
+        else:
+            entries = [log.get(number) for number in numbers] or log.last(None if session else 1, session)
+            if not entries:
+                what = f"no query of session {session!r} in the log" if session else "nothing was asked yet"
+                raise UsageError(what, "'slideseek history' lists what was asked; or pass --query SLIDE")
+            shown = [reporter.logged(entry) for entry in entries]
+        heading = title or (f"Session {session}" if session else f"Slides like {shown[0].answer.query.id}")
+        page = reporter.page(shown, heading)
+    write_text(output, render_report(page))
+    for one in shown:
+        for note in one.answer.notes:
+            say(f"note    {note}")
+    click.echo(f"wrote {len(shown)} {'query' if len(shown) == 1 else 'queries'} to {output}")

@@ -1,0 +1,77 @@
+"""The commands that keep something: the session as a script, hits as a file; and the log."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import click
+
+from slideseek.archive.files import write_text
+from slideseek.cli.history import print_entries
+from slideseek.errors import UsageError
+from slideseek.searching.answer_json import CSV_HEADER, answer_data, csv_rows
+from slideseek.searching.replay import open_log
+from slideseek_apps.session.command import Command, exactly, nothing_more, split_words
+from slideseek_apps.session.state import Session
+
+
+def save(session: Session, text: str) -> None:
+    """Write the session as a script that does the same again."""
+    (word,) = exactly(split_words(text), 1, "save FILE")
+    lines = [line for line in session.said if line.split()[0] not in ("save", "quit")]
+    heading = f"# slideseek session {session.archive.root.name} --script {Path(word).name}"
+    write_text(Path(word), "\n".join([heading, *lines]) + "\n")
+    click.echo(f"wrote {len(lines)} command(s) to {word}")
+
+
+def export(session: Session, text: str) -> None:
+    """Write the last hits as CSV, JSON or an HTML page, by the file's ending."""
+    (word,) = exactly(split_words(text), 1, "export FILE.csv, FILE.json or FILE.html")
+    path, asked = Path(word), session.last()
+    data = answer_data(asked.answer)
+    if path.suffix == ".csv":
+        sheet = io.StringIO()
+        writer = csv.writer(sheet, lineterminator="\n")
+        writer.writerow(CSV_HEADER)
+        writer.writerows(csv_rows(asked.answer))
+        write_text(path, sheet.getvalue())
+    elif path.suffix == ".json":
+        kept = {**data, "request": asked.request.pack(), "number": asked.number}
+        write_text(path, json.dumps(kept, indent=2, ensure_ascii=False) + "\n")
+    elif path.suffix == ".html":
+        from slideseek_apps.reports.page import render_report
+        from slideseek_apps.reports.query_pages import Reporter
+
+        reporter = Reporter(session.archive)
+        shown = reporter.complete(asked.answer, asked.query, asked.request)
+        page = reporter.page([shown], f"Slides like {asked.answer.query.id}")
+        write_text(path, render_report(page))
+    else:
+        raise UsageError(f"cannot export to {word!r}", "end the name in .csv, .json or .html")
+    click.echo(f"wrote {len(asked.answer.found)} hit(s) to {word}")
+
+
+def history(session: Session, text: str) -> None:
+    """List the latest queries of the archive's log."""
+    word = text.strip() or "10"
+    if not word.isdecimal() or int(word) < 1:
+        raise UsageError(f"a number of queries is wanted, not {word!r}", "write: history 20")
+    print_entries(open_log(session.archive).last(int(word)))
+
+
+def reload(session: Session, text: str) -> None:
+    """Load the archive again, after a build."""
+    nothing_more(text, "reload")
+    session.reload()
+    click.echo(f"engine {session.engine}: {len(session.searcher.index.ids)} slides")
+
+
+COMMANDS = (
+    Command("save", "save FILE", "the session as a script that can be run again", save, ("file",)),
+    Command("export", "export FILE.csv|.json|.html", "the last hits as a file", export, ("file",)),
+    Command("history", "history [NUMBER]", "the latest queries, of this session and before", history),
+    Command("reload", "reload", "look at the archive again, after a build", reload),
+)

@@ -1,0 +1,85 @@
+"""The prompt: a line with history and completion, and a toolbar that says how the next search would be done."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import click
+from prompt_toolkit import PromptSession
+from prompt_toolkit.auto_suggest import AutoSuggestFromHistory
+from prompt_toolkit.completion import CompleteEvent, Completer, Completion
+from prompt_toolkit.document import Document
+from prompt_toolkit.formatted_text import FormattedText
+from prompt_toolkit.history import FileHistory, History, InMemoryHistory
+
+from slideseek.errors import SlideseekError
+from slideseek_apps.session.completion import suggestions
+from slideseek_apps.session.language import Done, Language
+from slideseek_apps.session.state import Session
+
+
+class SessionCompleter(Completer):
+    """Offer to prompt_toolkit what may come next."""
+
+    def __init__(self, session: Session, language: Language) -> None:
+        self._session, self._language = session, language
+
+    def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
+        for one in suggestions(self._session, self._language, document.text_before_cursor):
+            yield Completion(one.text, start_position=-one.length, display_meta=one.about)
+
+
+def converse(session: Session, language: Language, history_file: Path | None) -> None:
+    """Ask for lines and obey them until the person leaves; an error is told and the session goes on."""
+    prompt: PromptSession[str] = PromptSession(
+        history=_history(session, history_file),
+        completer=SessionCompleter(session, language),
+        complete_while_typing=False,
+        auto_suggest=AutoSuggestFromHistory(),
+        bottom_toolbar=lambda: toolbar(session),
+    )
+    while True:
+        try:
+            line = prompt.prompt("slideseek> ")
+        except KeyboardInterrupt:  # gives up the line, as in a shell
+            continue
+        except EOFError:
+            return
+        try:
+            language.obey(session, line)
+        except Done:
+            return
+        except SlideseekError as error:
+            click.echo(f"error: {error.cause}", err=True)
+            if error.fix:
+                click.echo(f"  fix: {error.fix}", err=True)
+        except KeyboardInterrupt:
+            click.echo("stopped", err=True)
+
+
+def toolbar(session: Session) -> FormattedText:
+    """Say engine, k, mode, filters and marks in one line."""
+    parts = [f"engine {session.engine}", f"k {session.k}", session.mode]
+    if session.same_patient:
+        parts.append("own patient kept")
+    if session.other_centers:
+        parts.append("other centres only")
+    parts.append(" and ".join(session.where) if session.where else "no filter")
+    if session.marks:
+        good = sum(session.marks.values())
+        parts.append(f"marked {good} relevant, {len(session.marks) - good} not")
+    return FormattedText([("", f" {session.archive.root.name}: " + " | ".join(parts))])
+
+
+def _history(session: Session, file: Path | None) -> History:
+    """Keep lines in a file of the user's; where that cannot be written, for this session only."""
+    if file is None:
+        return InMemoryHistory()
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.touch(mode=0o600)
+    except OSError as error:
+        session.tell(f"note    lines are not kept for next time: {error}")
+        return InMemoryHistory()
+    return FileHistory(str(file))

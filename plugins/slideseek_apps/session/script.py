@@ -1,0 +1,34 @@
+"""Run a session from a file or a pipe: the first line that fails stops it, and is named."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import click
+
+from slideseek.errors import SlideseekError, UsageError
+from slideseek_apps.session.language import Done, Language
+from slideseek_apps.session.state import Session
+
+
+def run_script(session: Session, language: Language, lines: Iterable[str], name: str) -> None:
+    """Obey lines one by one, showing each before what it says; raise what stopped it with the number of its line."""
+    for number, line in enumerate(lines, start=1):
+        text = line.strip()
+        if not text.replace("\t", " ").isprintable():
+            raise UsageError(f"{name}, line {number}: this is not text", "give commands, one a line, in UTF-8")
+        if text and not text.startswith("#"):
+            click.echo(f"> {text}")
+        try:
+            language.obey(session, text)
+        except Done:
+            return
+        except SlideseekError as error:
+            raise type_of(error, f"{name}, line {number}: {error.cause}") from error
+
+
+def type_of(error: SlideseekError, cause: str) -> SlideseekError:
+    """Return an error with another cause and the same fix and exit code."""
+    told = SlideseekError(cause, error.fix)
+    told.exit_code = error.exit_code
+    return told

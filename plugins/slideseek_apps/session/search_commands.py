@@ -1,0 +1,180 @@
+"""The commands that ask, and those that set how."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import click
+
+from slideseek.cli.hit_tables import print_answer
+from slideseek.errors import UsageError
+from slideseek.searching.filters import parse_filter
+from slideseek.searching.request import Request
+from slideseek_apps.session.command import Command, nothing_more, split_words
+from slideseek_apps.session.state import Session
+
+OPTIONS = ("--region", "--annotation", "--patch", "--case", "--site", "--patient", "--center", "--mpp")
+SEARCH_USAGE = "search [QUERY] [--region X,Y,W,H] [--patch] [--case] [--site S] [--patient P] [--center C] [--mpp N]"
+SWITCH = {"on": True, "off": False}
+
+
+def search(session: Session, text: str) -> None:
+    """Search with what is named, or with the last query again under the present settings."""
+    words = split_words(text)
+    request = _request(words) if words else replace(session.last().request, relevant=(), rejected=())
+    show_answer(session, session.settle(request))
+
+
+def more(session: Session, text: str) -> None:
+    """Search with the marks."""
+    if text.strip() not in ("", "like these"):
+        raise UsageError(f"cannot read 'more {text.strip()}'", "write: more like these")
+    asked = session.last()
+    if not session.marks:
+        raise UsageError("nothing is marked", "mark hits first, such as: mark 1 relevant")
+    relevant = tuple(slide_id for slide_id, good in session.marks.items() if good)
+    rejected = tuple(slide_id for slide_id, good in session.marks.items() if not good)
+    show_answer(session, session.settle(replace(asked.request, relevant=relevant, rejected=rejected)))
+
+
+def show_answer(session: Session, request: Request) -> None:
+    """Ask and print the answer, its notes and its number in the log."""
+    asked = session.ask(request)
+    print_answer(asked.answer)
+    for note in asked.answer.notes:
+        session.tell(f"note    {note}")
+    if asked.number:
+        click.echo(f"query {asked.number} in the log: {request.settings()}")
+
+
+def where(session: Session, text: str) -> None:
+    """Add a filter, drop one by its number, drop all, or show them."""
+    condition = text.strip()
+    if condition in ("clear", "none"):
+        session.where.clear()
+    elif condition.startswith("drop "):
+        number = condition.removeprefix("drop ").strip()
+        if not number.isdecimal() or not 1 <= int(number) <= len(session.where):
+            raise UsageError(f"no filter {number!r}", f"there are {len(session.where)}: write: where drop NUMBER")
+        del session.where[int(number) - 1]
+    elif condition:
+        plain = _unquoted(condition)
+        parse_filter(plain, session.searcher.fields)
+        if plain not in session.where:
+            session.where.append(plain)
+    if not session.where:
+        click.echo("no filter: all slides are candidates")
+        return
+    for place, kept in enumerate(session.where, start=1):
+        click.echo(f"{place}. {kept}")
+    filters = [parse_filter(kept, session.searcher.fields) for kept in session.where]
+    passing = sum(all(passes(record) for passes in filters) for record in session.records.values())
+    click.echo(f"{passing} of {len(session.records)} slides pass")
+
+
+def engine(session: Session, text: str) -> None:
+    """Switch to another engine, or list them."""
+    name = text.strip()
+    if name:
+        session.use(name)
+        click.echo(f"engine {name}: {len(session.searcher.index.ids)} slides, {session.searcher.engine.spec}")
+        return
+    for known in session.engines:
+        click.echo(f"{'*' if known == session.engine else ' '} {known}")
+
+
+def count(session: Session, text: str) -> None:
+    """Set how many hits are shown."""
+    word = text.strip()
+    if word:
+        if not word.isdecimal() or not 1 <= int(word) <= 10000:
+            raise UsageError(f"k is a number from 1 to 10000, not {word!r}", "write: k 10")
+        session.k = int(word)
+    click.echo(f"k = {session.k}")
+
+
+def vertical(session: Session, text: str) -> None:
+    """Search among slides of the query's site only."""
+    nothing_more(text, "vertical")
+    session.mode = "vertical"
+    click.echo("vertical: among slides of the query's site")
+
+
+def horizontal(session: Session, text: str) -> None:
+    """Search the whole archive."""
+    nothing_more(text, "horizontal")
+    session.mode = "horizontal"
+    click.echo("horizontal: the whole archive")
+
+
+def same_patient(session: Session, text: str) -> None:
+    """Leave the query's own patient and slide in or out."""
+    word = text.strip()
+    if word and word not in SWITCH:
+        raise UsageError(f"cannot read 'same-patient {word}'", "write: same-patient on, or: same-patient off")
+    session.same_patient = SWITCH.get(word, session.same_patient)
+    click.echo(f"slides of the query's patient are {'kept' if session.same_patient else 'left out'}")
+
+
+def exclude_centre(session: Session, text: str) -> None:
+    """Leave out slides of the query's centre, or not."""
+    word = text.strip()
+    if word and word not in SWITCH:
+        raise UsageError(f"cannot read 'exclude-centre {word}'", "write: exclude-centre on, or: exclude-centre off")
+    session.other_centers = SWITCH.get(word, session.other_centers)
+    click.echo(f"slides of the query's centre are {'left out' if session.other_centers else 'kept'}")
+
+
+def _request(words: list[str]) -> Request:
+    """Read the words of a search: one query, and options as on the command line."""
+    found: dict[str, Any] = {}
+    plain: list[str] = []
+    rest: Iterator[str] = iter(words)
+    for word in rest:
+        name, _, given = word.partition("=")
+        if name in ("--patch", "--case"):
+            _kind(found, name[2:])
+        elif name in OPTIONS:
+            value = given or next(rest, "")
+            if not value:
+                raise UsageError(f"{name} wants a value", f"write: {SEARCH_USAGE}")
+            found[name[2:]] = value
+        elif word.startswith("--"):
+            raise UsageError(f"search has no option {name!r}", f"write: {SEARCH_USAGE}")
+        else:
+            plain.append(word)
+    if len(plain) != 1:
+        raise UsageError(f"one query is wanted, not {len(plain)}", "put a name with spaces into quotes")
+    if "region" in found:
+        _kind(found, "region")
+    if "mpp" in found:
+        try:
+            found["mpp"] = float(found["mpp"])
+        except ValueError:
+            raise UsageError(f"--mpp is a number, not {found['mpp']!r}", "write: --mpp 0.5") from None
+    return Request(plain[0], **found)
+
+
+def _kind(found: dict[str, Any], kind: str) -> None:
+    if found.setdefault("kind", kind) != kind:
+        raise UsageError("--region, --patch and --case exclude each other", f"write: {SEARCH_USAGE}")
+
+
+def _unquoted(text: str) -> str:
+    """Drop one pair of quotes around a whole condition, as a shell would."""
+    return text[1:-1] if len(text) > 1 and text[0] == text[-1] and text[0] in "'\"" else text
+
+
+COMMANDS = (
+    Command("search", SEARCH_USAGE, "find slides like a slide, file, region or case", search, ("slide",)),
+    Command("where", "where [CONDITION | drop NUMBER | clear]", "add, drop or show filters", where, ("condition",)),
+    Command("engine", "engine [NAME]", "search with another engine, or list them", engine, ("engine",)),
+    Command("k", "k [NUMBER]", "how many hits", count),
+    Command("vertical", "vertical", "among slides of the query's site only", vertical),
+    Command("horizontal", "horizontal", "in the whole archive", horizontal),
+    Command("same-patient", "same-patient [on | off]", "keep the query's patient or not", same_patient, ("switch",)),
+    Command("exclude-centre", "exclude-centre [on | off]", "leave out the query's centre", exclude_centre, ("switch",)),
+    Command("more", "more like these", "search with the marks: like the relevant, unlike the others", more, ("like",)),
+)  # fmt: skip

@@ -1,0 +1,64 @@
+"""`slideseek session`: search in a conversation."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from slideseek.cli.options import archive_argument, archive_option, chosen_archive, open_archive
+from slideseek.cli.output import say
+
+
+@click.command()
+@archive_argument
+@archive_option
+@click.option("--engine", "name", help="The engine to start with (default: the first one configured).")
+@click.option("--script", type=click.Path(path_type=Path), help="Run the commands of this file, then end.")
+@click.option(
+    "--pictures",
+    type=click.Choice(["auto", "kitty", "iterm", "sixel", "blocks", "none"]),
+    default="auto",
+    show_default=True,
+    help="How the terminal shows pictures.",
+)
+def command(argument: Path | None, folder: Path | None, name: str | None, script: Path | None, pictures: str) -> None:
+    """Search ARCHIVE in a conversation: it is loaded once, then queries are answered in milliseconds.
+
+    'help' lists the commands, TAB completes them, slide ids, fields, values and engines. Commands can also come from
+    --script FILE or a pipe; then the first one that fails ends the session, with its line and a non-zero exit code.
+    """
+    import os
+    import shlex
+    from typing import cast
+
+    from platformdirs import user_state_path
+
+    from slideseek_apps.session.language import Language
+    from slideseek_apps.session.script import run_script
+    from slideseek_apps.session.state import Session
+    from slideseek_apps.session.terminal_pictures import Pictures, Protocol, detect
+
+    interactive = script is None and sys.stdin.isatty()
+    archive = chosen_archive(argument, folder)
+    with open_archive(archive) as opened:
+        protocol = cast("Protocol", pictures) if pictures != "auto" else detect(os.environ) if interactive else "none"
+        session = Session(opened, opened.config.engine(name).name, say)
+        language = Language(Pictures(protocol))
+        searcher = session.searcher
+        click.echo(
+            f"{opened.root.name}: {len(searcher.index.ids)} slides, engine {session.engine} ({searcher.engine.spec});"
+            " 'help' lists the commands"
+        )
+        if script is not None:
+            with script.open(encoding="utf-8", errors="surrogateescape") as lines:
+                run_script(session, language, lines, script.name)
+        elif interactive:
+            from slideseek_apps.session.prompt import converse
+
+            converse(session, language, user_state_path("slideseek") / "session-history")
+            where = f" -a {shlex.quote(str(archive))}" if archive is not None else ""
+            click.echo(f"session {session.id}: 'slideseek report --session {session.id}{where}' shows it as a page")
+        else:
+            run_script(session, language, sys.stdin, "standard input")

@@ -1,0 +1,141 @@
+"""The commands that look closer: at a slide, at two, at what made them match, and what a person thinks of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+import numpy as np
+
+from slideseek.cli.output import print_table
+from slideseek.errors import SlideseekError, UsageError
+from slideseek.slides.reader import open_slide
+from slideseek.types import SlideRecord, UInt8
+from slideseek_apps.reports.pictures import evidence_panel, require_png, save_png
+from slideseek_apps.reports.sides import explained
+from slideseek_apps.reports.table import print_evidence
+from slideseek_apps.session.command import Command, exactly, split_words
+from slideseek_apps.session.state import Session
+from slideseek_apps.session.terminal_pictures import Pictures
+
+VERDICTS = {"relevant": True, "not": False, "clear": None}
+THUMBNAIL_SIDE = 360
+
+
+class Looking:
+    """The commands of this module, over a terminal that may show pictures."""
+
+    def __init__(self, pictures: Pictures) -> None:
+        self._pictures = pictures
+
+    def show(self, session: Session, text: str) -> None:
+        """Show what is known of a slide, and its picture."""
+        (word,) = exactly(split_words(text), 1, "show N")
+        record = session.record(word)
+        self._show_pictures(session, [record])
+        print_table(("", record.id), _facts(record))
+
+    def compare(self, session: Session, text: str) -> None:
+        """Show two slides side by side, and their distance."""
+        first, second = (session.record(word) for word in exactly(split_words(text), 2, "compare N M"))
+        self._show_pictures(session, [first, second])
+        left, right = dict(_facts(first)), dict(_facts(second))
+        names = list(dict.fromkeys([*left, *right]))
+        rows = [[name, left.get(name, ""), right.get(name, ""), _equal(name, left, right)] for name in names]
+        print_table(("", first.id, second.id, ""), rows)
+        searcher = session.searcher
+        codes = [searcher.ask.stored(record.id).code for record in (first, second)]
+        among = np.fromiter((i == second.id for i in searcher.index.ids), dtype=bool, count=len(searcher.index.ids))
+        hits = searcher.index.search(codes[0], 1, among)
+        click.echo(f"distance {hits[0].distance:.6g} (engine {session.engine})" if hits else "not comparable")
+
+    def explain(self, session: Session, text: str) -> None:
+        """Tell which patches made the query and a hit match; with a file, draw them."""
+        words = split_words(text)
+        if len(words) not in (1, 2):
+            raise UsageError("explain what?", "write: explain N [FILE.png]")
+        if len(words) == 2:
+            require_png(Path(words[1]))
+        record = session.record(words[0])
+        query = session.last().query
+        evidence = session.explainer.explain(query, record.id)
+        print_evidence(evidence, query.record.id, record.id, 10)
+        if len(words) == 1 and not self._pictures.can_show:
+            return
+        panel = evidence_panel(explained(session.archive, query, record, evidence))
+        if len(words) == 2:
+            save_png(panel, Path(words[1]))
+            click.echo(f"wrote {words[1]}")
+        else:
+            self._pictures.show(panel)
+
+    def mark(self, session: Session, text: str) -> None:
+        """Remember what a person thinks of hits, for `more like these`."""
+        *which, verdict = split_words(text) or [""]
+        if not which and not verdict:
+            _print_marks(session)
+            return
+        if verdict not in VERDICTS or not which:
+            raise UsageError(f"cannot read 'mark {text.strip()}'", "write: mark N relevant, mark N not, mark N clear")
+        records = [session.record(part) for word in which for part in word.split(",") if part]
+        asked = session.last()
+        for record in records:
+            if record.id == asked.query.record.id:
+                raise UsageError("the query itself cannot be marked", "mark hits: 1 and up")
+        for record in records:
+            good = VERDICTS[verdict]
+            session.marks.pop(record.id, None)
+            if good is not None:
+                session.marks[record.id] = good
+        _print_marks(session)
+
+    def commands(self) -> tuple[Command, ...]:
+        """Return the commands, bound to this terminal."""
+        return (
+            Command("show", "show N", "a slide: N is a hit's rank, 0 the query, or an id", self.show, ("rank",)),
+            Command("compare", "compare N M", "two slides side by side, and their distance", self.compare, ("rank",)),
+            Command("explain", "explain N [FILE.png]", "which patches made it match", self.explain, ("rank", "file")),
+            Command("mark", "mark N... relevant|not|clear", "judge hits for 'more like these'", self.mark, ("mark",)),
+        )
+
+    def _show_pictures(self, session: Session, records: list[SlideRecord]) -> None:
+        if not self._pictures.can_show:
+            return
+        thumbnails = []
+        for record in records:
+            try:
+                with open_slide(session.archive.slide_path(record), record.id, record.mpp) as slide:
+                    thumbnails.append(slide.thumbnail(THUMBNAIL_SIDE))
+            except SlideseekError as error:
+                session.tell(f"note    no picture of {record.id!r}: {error.cause}")
+        if thumbnails:
+            self._pictures.show(beside(thumbnails))
+
+
+def beside(images: list[UInt8], gap: int = 12) -> UInt8:
+    """Put images, RGB uint8, side by side on white, aligned at the top."""
+    height = max(image.shape[0] for image in images)
+    width = sum(image.shape[1] for image in images) + gap * (len(images) - 1)
+    sheet = np.full((height, width, 3), 255, np.uint8)
+    left = 0
+    for image in images:
+        sheet[: image.shape[0], left : left + image.shape[1]] = image
+        left += image.shape[1] + gap
+    return sheet
+
+
+def _facts(record: SlideRecord) -> list[list[str]]:
+    named = {"patient": record.patient, "site": record.site, "diagnosis": record.label, "centre": record.center}
+    rows = [[name, value] for name, value in {**named, **record.fields}.items() if value]
+    return [*rows, ["file", record.path]] if record.path else rows
+
+
+def _equal(name: str, left: dict[str, str], right: dict[str, str]) -> str:
+    return "" if name == "file" else "=" if left.get(name) == right.get(name) else "differs"
+
+
+def _print_marks(session: Session) -> None:
+    if not session.marks:
+        click.echo("nothing is marked")
+    for slide_id, good in session.marks.items():
+        click.echo(f"{'relevant    ' if good else 'not relevant'}  {slide_id}")

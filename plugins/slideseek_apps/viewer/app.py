@@ -1,0 +1,120 @@
+"""The application: routes, the page's files, and every error as one JSON shape."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+
+from slideseek import __version__
+from slideseek.errors import SlideseekError, UsageError
+from slideseek_apps.viewer.api import searching, slides
+from slideseek_apps.viewer.api.services import NotThereError, Services
+from slideseek_apps.viewer.assets import Asset, load_assets
+from slideseek_apps.viewer.lanes import BusyError
+from slideseek_apps.viewer.privacy import without_paths
+from slideseek_apps.viewer.schemas import Problem
+
+OPENAPI = "/api/openapi.json"
+
+ERRORS: dict[int | str, dict[str, Any]] = {
+    400: {"model": Problem, "description": "What was asked cannot be."},
+    401: {"model": Problem, "description": "The token is missing or wrong."},
+    403: {"model": Problem, "description": "Another page asked."},
+    404: {"model": Problem, "description": "There is no such slide, tile or patch."},
+    409: {"model": Problem, "description": "The archive is not ready for this, or the slide cannot be read."},
+    413: {"model": Problem, "description": "Too many bytes were sent."},
+    422: {"model": Problem, "description": "A value is not of the form asked for."},
+    503: {"model": Problem, "description": "Too much is waiting: ask again a second later."},
+}
+
+
+def make_app(services: Services) -> FastAPI:
+    """Return the application over `services`; it is to be wrapped in a `Guard`."""
+    app = FastAPI(
+        title="slideseek",
+        version=__version__,
+        summary="Browse an archive of whole slides and search it by what slides look like.",
+        openapi_url=OPENAPI,
+        docs_url=None,  # the stock pages load scripts from elsewhere
+        redoc_url=None,
+        redirect_slashes=False,
+    )
+    app.state.services = services
+    for router in (slides.router, searching.router):
+        app.include_router(router, prefix="/api", responses=ERRORS)
+    _serve_page(app)
+    _tell_errors(app)
+    _describe_token(app)
+    return app
+
+
+def _serve_page(app: FastAPI) -> None:
+    assets = load_assets()
+
+    def send(asset: Asset, request: Request) -> Response:
+        headers = {"etag": asset.etag, "cache-control": "no-cache"}
+        if asset.etag in request.headers.get("if-none-match", ""):
+            return Response(status_code=304, headers=headers)
+        return Response(asset.data, media_type=asset.kind, headers=headers)
+
+    async def page(request: Request) -> Response:
+        return send(assets["index.html"], request)
+
+    async def asset(request: Request, path: str) -> Response:
+        found = assets.get(path)
+        if found is None:
+            raise NotThereError("there is no such file", "go to the start page")
+        return send(found, request)
+
+    app.add_api_route("/", page, include_in_schema=False)
+    app.add_api_route("/static/{path:path}", asset, include_in_schema=False)
+
+
+def _describe_token(app: FastAPI) -> None:
+    """Say in the OpenAPI document that every route needs the token: the guard around the application checks it."""
+    made = app.openapi()
+    made.setdefault("components", {})["securitySchemes"] = {
+        "token": {"type": "http", "scheme": "bearer", "description": "The token in the address printed at the start."}
+    }
+    made["security"] = [{"token": []}]
+
+
+def _tell_errors(app: FastAPI) -> None:
+    @app.exception_handler(SlideseekError)
+    async def refused(request: Request, error: SlideseekError) -> Response:
+        services: Services = request.app.state.services
+        root = str(services.desk.archive.root)
+        cause, fix = (without_paths(text, root) for text in (error.cause, error.fix))
+        return _problem(400 if isinstance(error, UsageError) else 409, cause, fix)
+
+    @app.exception_handler(NotThereError)
+    async def not_there(_: Request, error: NotThereError) -> Response:
+        return _problem(404, error.cause, error.fix)
+
+    @app.exception_handler(BusyError)
+    async def busy(_: Request, __: BusyError) -> Response:
+        return _problem(503, "the server has too much to do", "try again in a moment", {"retry-after": "1"})
+
+    @app.exception_handler(RequestValidationError)
+    async def invalid(_: Request, error: RequestValidationError) -> Response:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first.get("loc", ())[1:])
+        return _problem(422, f"{where}: {first.get('msg', 'not valid')}"[:300], f"see {OPENAPI}")
+
+    @app.exception_handler(HTTPException)
+    async def http_error(_: Request, error: HTTPException) -> Response:
+        return _problem(error.status_code, str(error.detail), "", error.headers)
+
+    @app.exception_handler(Exception)
+    async def bug(_: Request, __: Exception) -> Response:
+        # The traceback goes to the terminal of the server, not over the network.
+        return _problem(500, f"this is a bug of slideseek {__version__}", "report it with what the terminal shows")
+
+
+def _problem(status: int, error: str, fix: str, headers: Mapping[str, str] | None = None) -> JSONResponse:
+    return JSONResponse({"error": error, "fix": fix}, status, headers)

@@ -1,0 +1,192 @@
+"""Answer queries over one archive: a searcher an engine, loaded once, and again when the archive has changed."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import Any
+
+from slideseek.archive.archive import Archive
+from slideseek.engine import Engine
+from slideseek.errors import SlideseekError, UsageError
+from slideseek.indexing.index_store import open_engine
+from slideseek.plugins import Registry
+from slideseek.searching.evidence import Evidence, Explainer
+from slideseek.searching.queries import Query
+from slideseek.searching.replay import log_query
+from slideseek.searching.request import Request, uploaded
+from slideseek.searching.searcher import Answer, Searcher
+from slideseek_apps.viewer.directory import SlideDirectory
+from slideseek_apps.viewer.freshness import Freshness
+
+MAX_QUERIES = 24
+"""Queries kept made, with their features: explaining a hit must not read the region again."""
+
+
+@dataclass(frozen=True, slots=True)
+class EngineFacts:
+    """What a person should know to choose an engine. problem: why it cannot be searched, "" when it can.
+
+    unit: what its distances count, "" when that has no name. field: µm across a patch, None when it is not one number.
+    """
+
+    name: str
+    encoder: str
+    featurizer: str
+    code: str
+    unit: str
+    field: float | None
+    problem: str = ""
+    fix: str = ""
+
+
+class Desk:
+    """Hold what is loaded of one archive. Any thread may ask; making a query and explaining are one at a time."""
+
+    def __init__(self, archive: Archive, registry: Registry, session: str) -> None:
+        self.archive = archive
+        self._registry = registry
+        self._session = session
+        self._freshness = Freshness(archive)
+        self._loading = threading.RLock()
+        self._making = threading.Lock()
+        self._stamp = ""
+        self._directory = SlideDirectory(())
+        self._searchers: dict[str, Searcher] = {}
+        self._queries: OrderedDict[tuple[str, Request], Query] = OrderedDict()
+
+    @property
+    def directory(self) -> SlideDirectory:
+        """The slides as they are now; reading them anew after a change takes a second for 100,000."""
+        self._refresh()
+        return self._directory
+
+    @property
+    def loaded(self) -> SlideDirectory:
+        """The slides as they were when they were last read: at once, for the many requests of one picture."""
+        return self._directory
+
+    def unit(self, engine: str) -> str:
+        """Return what the distances of an engine count, "" when that has no name."""
+        return _unit(self._searcher(engine).engine)
+
+    def engines(self) -> list[EngineFacts]:
+        """Return the configured engines, those that cannot be searched with the reason."""
+        self._refresh()
+        found = []
+        for config in self.archive.config.engines:
+            names = config.name, config.encoder.use, config.featurizer.use
+            try:
+                engine = open_engine(self.archive, config, self._registry)
+            except SlideseekError as error:
+                found.append(EngineFacts(*names, "", "", None, error.cause, error.fix))
+                continue
+            problem = self._problem(config.name)
+            found.append(EngineFacts(*names, str(engine.spec), _unit(engine), _field(engine), *problem))
+        return found
+
+    def search(self, engine: str, request: Request) -> Answer:
+        """Answer a request, and keep it in the archive's log."""
+        searcher = self._searcher(engine)
+        query = self._query(searcher, request)
+        with self._loading:  # an index that follows its archive may be opened anew by a search
+            answer = request.answer(searcher, query)
+            if request.kind == "patch":  # never a slide's file: the image lies where uploads do, which nobody need know
+                request, answer = uploaded(request, answer)
+            log_query(searcher, request, query, answer, source="serve", session=self._session)
+        return answer
+
+    def explain(self, engine: str, request: Request, hit_id: str) -> Evidence:
+        """Return what makes a slide similar to what is asked."""
+        searcher = self._searcher(engine)
+        query = self._query(searcher, request)
+        with self._making:
+            return Explainer(searcher).explain(query, hit_id)
+
+    def warm(self) -> None:
+        """Load the directory and search every engine once, so that the first search is as fast as the next."""
+        for facts in self.engines():
+            if not facts.problem:
+                searcher = self._searcher(facts.name)
+                request = Request(next(iter(searcher.index.ids)), k=1)
+                with self._loading:
+                    request.answer(searcher, self._query(searcher, request))
+
+    def prepare(self) -> None:
+        """Load every engine's components and model, which a region, a patch and some evidence need."""
+        for facts in self.engines():
+            if not facts.problem:
+                # A component that cannot be loaded is told to the first person who needs it.
+                with contextlib.suppress(SlideseekError), self._making:
+                    self._searcher(facts.name).ask.prepared()
+
+    def close(self) -> None:
+        """Close the catalogue's connections."""
+        self._freshness.close()
+        self.archive.close()
+
+    def _problem(self, name: str) -> tuple[str, str]:
+        try:
+            self._searcher(name)
+        except SlideseekError as error:
+            return error.cause, error.fix
+        return "", ""
+
+    def _searcher(self, name: str) -> Searcher:
+        self._refresh()
+        with self._loading:
+            if name not in self._searchers:
+                config = self.archive.config.engine(name)
+                self._searchers[name] = Searcher(self.archive, open_engine(self.archive, config, self._registry))
+            return self._searchers[name]
+
+    def _query(self, searcher: Searcher, request: Request) -> Query:
+        """Make a query or take it from the latest ones; how many hits are wanted does not change it."""
+        asked = Request(request.text, request.kind, request.region, request.site, request.patient)
+        name = searcher.engine.name, asked
+        with self._loading:
+            if (kept := self._queries.get(name)) is not None:
+                self._queries.move_to_end(name)
+                return kept
+        if asked.kind == "slide":
+            # Never a file: whatever a request holds, only slides of the archive are read.
+            made = searcher.ask.stored(asked.text)
+        elif asked.kind == "region" and self.archive.catalog.slides.get(asked.text) is None:
+            raise no_slide(asked.text)
+        else:
+            with self._making:
+                made = asked.query(searcher)
+        with self._loading:
+            if self._searchers.get(searcher.engine.name) is searcher:
+                self._queries[name] = made
+                while len(self._queries) > MAX_QUERIES:
+                    self._queries.popitem(last=False)
+        return made
+
+    def _refresh(self) -> None:
+        with self._loading:
+            stamp = self._freshness.stamp()
+            if stamp != self._stamp:
+                self._directory = SlideDirectory(self.archive.catalog.slides)
+                self._searchers.clear()
+                self._queries.clear()
+                self._stamp = stamp
+
+
+def _unit(engine: Engine) -> str:
+    return "bits" if engine.spec.kind == "bits" else ""
+
+
+def _field(engine: Engine) -> float | None:
+    """Return how many µm a patch is wide, where the selector has one size and one resolution."""
+    options: dict[str, Any] = dict(engine.resolved.settings["selector"])
+    options |= options.get("options", {}) if isinstance(options.get("options"), dict) else {}
+    size, mpp = options.get("size"), options.get("mpp")
+    return float(size) * float(mpp) if isinstance(size, int | float) and isinstance(mpp, int | float) else None
+
+
+def no_slide(key: str) -> UsageError:
+    """Return the error for a key that names no slide of the archive."""
+    return UsageError(f"no slide {key} in this archive", "it may have been removed: go back to the list of slides")

@@ -1,0 +1,168 @@
+"""Slides as pictures for a browser: tiles of a Deep Zoom pyramid, thumbnails, single fields, all as JPEG."""
+
+from __future__ import annotations
+
+import io
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from PIL import Image
+
+from slideseek.archive.archive import Archive
+from slideseek.errors import RegionError
+from slideseek.slides.pyramid import PyramidSlide
+from slideseek.slides.reader import open_slide
+from slideseek.types import UInt8
+from slideseek_apps.viewer.byte_cache import ByteCache
+from slideseek_apps.viewer.directory import Entry
+from slideseek_apps.viewer.open_slides import OpenSlides
+
+TILE = 256
+OVERVIEW = 512
+"""Levels no larger than this are cut from one picture of the whole slide, which thumbnails are made of too.
+
+Twice as wide takes four times as long to read where a slide has few levels, and a page shows dozens of thumbnails.
+"""
+
+MAX_LEVEL = 40
+QUALITY = 85
+_UNREADABLE = (208, 208, 212)
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """The tiles of a slide: width and height in pixels of the finest level, halved from level to level down to 1.
+
+    The frame is that of level 0 stretched to square pixels: multiply level-0 coordinates by `stretch`.
+    """
+
+    width: int
+    height: int
+    stretch: tuple[float, float]
+
+    @classmethod
+    def of(cls, slide: PyramidSlide) -> Grid:
+        """Return the grid of an open slide; a slide scanned with oblong pixels is shown with its true shape."""
+        across, down = slide.resolution.mpp_x / slide.mpp, slide.resolution.mpp_y / slide.mpp
+        width, height = slide.dimensions
+        return cls(max(1, round(width * across)), max(1, round(height * down)), (across, down))
+
+    @property
+    def levels(self) -> int:
+        """Number of levels; the last one, `levels - 1`, is the finest."""
+        return math.ceil(math.log2(max(self.width, self.height))) + 1
+
+    def scale(self, level: int) -> int:
+        """Return pixels of the finest level per pixel of `level`."""
+        return int(2 ** (self.levels - 1 - level))
+
+    def size(self, level: int) -> tuple[int, int]:
+        """Return width and height of a level in its own pixels."""
+        return math.ceil(self.width / self.scale(level)), math.ceil(self.height / self.scale(level))
+
+    def shape(self, level: int, column: int, row: int) -> tuple[int, int] | None:
+        """Return width and height of a tile, smaller at the right and lower edge; None where there is no tile."""
+        if not 0 <= level < self.levels or column < 0 or row < 0:
+            return None
+        width, height = self.size(level)
+        left, top = column * TILE, row * TILE
+        if left >= width or top >= height:
+            return None
+        return min(TILE, width - left), min(TILE, height - top)
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A JPEG. whole: false where a region could not be decoded and grey stands for it, so it is not to be kept."""
+
+    jpeg: bytes
+    whole: bool = True
+
+
+class Pictures:
+    """Render pictures of an archive's slides, from pixels of the pyramid only: never of label or macro images."""
+
+    def __init__(self, archive: Archive) -> None:
+        self._archive = archive
+        self._slides = OpenSlides()
+        self._tiles: ByteCache[Picture] = ByteCache(96 * 2**20, lambda picture: len(picture.jpeg))
+        self._overviews: ByteCache[UInt8] = ByteCache(128 * 2**20, lambda array: array.nbytes)
+
+    def grid(self, entry: Entry) -> tuple[Grid, PyramidSlide]:
+        """Return the grid of a slide, and the slide for its facts (which stay good when it is closed)."""
+        with self._slides.lend(entry.version, lambda: self._open(entry)) as slide:
+            return Grid.of(slide), slide
+
+    def tile(self, entry: Entry, level: int, column: int, row: int) -> Picture | None:
+        """Return one tile, or None where the slide has none."""
+        name = entry.version, level, column, row
+        if (kept := self._tiles.get(name)) is not None:
+            return kept
+        with self._slides.lend(entry.version, lambda: self._open(entry)) as slide:
+            grid = Grid.of(slide)
+            shape = grid.shape(level, column, row)
+            if shape is None:
+                return None
+            if max(grid.size(level)) <= OVERVIEW:
+                picture = Picture(_jpeg(self._cut(entry, slide, grid.size(level), (column * TILE, row * TILE), shape)))
+            else:
+                step = TILE * grid.scale(level)
+                corner = round(column * step / grid.stretch[0]), round(row * step / grid.stretch[1])
+                picture = _read(slide, corner, TILE, slide.mpp * grid.scale(level), shape)
+        if picture.whole:
+            self._tiles.put(name, picture)
+        return picture
+
+    def thumbnail(self, entry: Entry, side: int) -> Picture:
+        """Return the whole slide, its longer side at most `side` pixels."""
+        name = entry.version, "thumbnail", side
+        if (kept := self._tiles.get(name)) is not None:
+            return kept
+        with self._slides.lend(entry.version, lambda: self._open(entry)) as slide:
+            grid = Grid.of(slide)
+            scale = max(1.0, max(grid.width, grid.height) / side)
+            size = max(1, round(grid.width / scale)), max(1, round(grid.height / scale))
+            picture = Picture(_jpeg(self._cut(entry, slide, size, (0, 0), size)))
+        self._tiles.put(name, picture)
+        return picture
+
+    def field(self, entry: Entry, x: int, y: int, extent: float, side: int) -> Picture:
+        """Return the square at (x, y) whose side is `extent`, all level-0 pixels, drawn `side` pixels wide."""
+        with self._slides.lend(entry.version, lambda: self._open(entry)) as slide:
+            return _read(slide, (x, y), side, slide.mpp * extent / side, (side, side))
+
+    def close(self) -> None:
+        """Close the slides."""
+        self._slides.close()
+
+    def _open(self, entry: Entry) -> PyramidSlide:
+        return open_slide(self._archive.slide_path(entry.record), entry.record.id, entry.record.mpp)
+
+    def _cut(
+        self, entry: Entry, slide: PyramidSlide, size: tuple[int, int], corner: tuple[int, int], shape: tuple[int, int]
+    ) -> UInt8:
+        overview = self._overviews.get(entry.version)
+        if overview is None:
+            overview = slide.thumbnail(OVERVIEW)
+            self._overviews.put(entry.version, overview)
+        image = Image.fromarray(overview)
+        if image.size != size:
+            image = image.resize(size, Image.Resampling.BOX if size[0] * 2 <= image.width else Image.Resampling.BICUBIC)
+        left, top = corner
+        return np.asarray(image.crop((left, top, left + shape[0], top + shape[1])))
+
+
+def _read(slide: PyramidSlide, corner: tuple[int, int], side: int, mpp: float, shape: tuple[int, int]) -> Picture:
+    try:
+        return Picture(_jpeg(slide.read(corner, side, mpp)[: shape[1], : shape[0]]))
+    except RegionError:
+        blank = np.empty((shape[1], shape[0], 3), dtype=np.uint8)
+        blank[:] = _UNREADABLE
+        return Picture(_jpeg(blank), whole=False)
+
+
+def _jpeg(rgb: UInt8) -> bytes:
+    buffer = io.BytesIO()
+    Image.fromarray(np.ascontiguousarray(rgb)).save(buffer, "JPEG", quality=QUALITY)
+    return buffer.getvalue()

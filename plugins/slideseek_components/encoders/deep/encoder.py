@@ -1,0 +1,335 @@
+"""What the four deep Fisher encoders share: options, training, coding, files."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+import torch
+
+from slideseek.errors import NotFittedError, SlideseekError
+from slideseek.interfaces import Progress
+from slideseek.types import Bag, Code, CodeKind, CodeSpec, Float32, Float64
+from slideseek_components.encoders.checks import finite_features
+from slideseek_components.encoders.deep.checkpoint import Row, write_log
+from slideseek_components.encoders.deep.contribution import Evidence
+from slideseek_components.encoders.deep.device import Device, free_threads, reproducible, resolve
+from slideseek_components.encoders.deep.extraction import entries_of
+from slideseek_components.encoders.deep.gradients import Gradients, Job, Part
+from slideseek_components.encoders.deep.inputs import Inputs
+from slideseek_components.encoders.deep.model import Model, read, write
+from slideseek_components.encoders.deep.network import CVAE, Activation
+from slideseek_components.encoders.deep.selection import Table, make_table, spread
+from slideseek_components.encoders.deep.settings import (
+    Precision,
+    Preset,
+    Schedule,
+    Selection,
+    Settings,
+    Statistics,
+    resolved,
+)
+from slideseek_components.encoders.deep.trainer import Trainer
+from slideseek_components.encoders.deep.training_set import TrainingSet, survey
+from slideseek_components.encoders.model_file import deciding_options
+
+
+@dataclass(frozen=True)
+class Ready:
+    """A model made ready to code: the network on its device, and the part of the gradient each table wants."""
+
+    gradients: Gradients
+    parts: dict[str, Part]
+
+
+@dataclass
+class DeepFisher(ABC):
+    """Code a slide by the gradient of a conditioned variational autoencoder's reconstruction loss.
+
+    Hemati, Kalra, Babaie, Tizhoosh, "Learning binary and sparse permutation-invariant representations for fast and
+    memory efficient whole slide image search". After construction every option has its value.
+
+    preset: `paper` as the paper has it, `best` what did best on real features; an option that is not set takes its
+    value from it. sites, labels: how many of each the network has room for; sites = 0 is unconditioned (codes of all
+    sites are comparable), labels = 0 has no classifier. hidden, latent, activation: the network. standardise: zero
+    mean and unit variance a feature. clip: cut features at this absolute value afterwards, 0 for not. lambda_rec,
+    lambda_kl, lambda_cls: weights of Eq. 7 (lambda 1 to 3). kl_warmup: epochs over which the KL term grows to its
+    weight. epochs, batch_size, learning_rate, weight_decay, schedule: Adam. validation: share of the patients held
+    out. patience: stop after so many epochs without a better loss on them and take the best weights, 0 to never stop.
+    layers: whose gradients the code may hold (such as `decoder` or `encoder.0`), all when empty. selection: keep the
+    entries that vary most over training slides, or that separate the classes best. statistics: choose, centre and
+    scale over the training slides of the same `site` (codes are then comparable within a site only; a site with one
+    slide takes those of all), or over `all`. centre: subtract the training mean. scale: divide by the training
+    standard deviation.
+    pool: patches the shuffle pool holds in memory. threads: CPU threads of training; weights depend on it in the
+    last bits (coding takes all that PyTorch may use, and no bit depends on them). precision: of coding. amp: train in
+    bfloat16 on CUDA. device: where to run.
+    """
+
+    preset: Preset = "paper"
+    sites: int | None = None
+    labels: int | None = None
+    hidden: tuple[int, ...] | None = None
+    latent: int | None = None
+    activation: Activation | None = None
+    standardise: bool | None = None
+    clip: float | None = None
+    lambda_rec: float | None = None
+    lambda_kl: float | None = None
+    lambda_cls: float | None = None
+    kl_warmup: int | None = None
+    epochs: int | None = None
+    batch_size: int | None = None
+    learning_rate: float | None = None
+    weight_decay: float | None = None
+    schedule: Schedule | None = None
+    validation: float | None = None
+    patience: int | None = None
+    layers: tuple[str, ...] | None = None
+    selection: Selection | None = None
+    statistics: Statistics | None = None
+    centre: bool | None = None
+    scale: bool | None = None
+    seed: int = 0
+    pool: int = 16_384
+    threads: int = 1
+    precision: Precision = "float32"
+    amp: bool = False
+    device: Device = field(default="auto", metadata={"affects_result": False})
+    settings_: Settings = field(init=False, repr=False, compare=False)
+    model_: Model | None = field(init=False, repr=False, compare=False, default=None)
+    log_: list[Row] = field(init=False, repr=False, compare=False, default_factory=list)
+    ready_: Ready | None = field(init=False, repr=False, compare=False, default=None)
+
+    name: ClassVar[str]
+    kind: ClassVar[CodeKind]
+
+    def __post_init__(self) -> None:
+        for option, least in (("seed", 0), ("pool", 1), ("threads", 1)):
+            if getattr(self, option) < least:
+                raise ValueError(f"{option}: at least {least}, not {getattr(self, option)}")
+        if self.precision not in ("float32", "float64"):
+            raise ValueError(f"precision: float32 or float64, not {self.precision!r}")
+        if self.device not in ("auto", "cpu", "cuda", "mps"):
+            raise ValueError(f"device: auto, cpu, cuda or mps, not {self.device!r}")
+        given = {item.name: getattr(self, item.name) for item in fields(self) if item.init}
+        self.settings_ = resolved(self.preset, given | {"keep": self._keep()})
+        if self.amp and (self.settings_.lambda_sparse or self.settings_.lambda_binary):
+            raise ValueError("amp: not with lambda_sparse or lambda_binary, whose second derivatives bfloat16 spoils")
+        for item in fields(self):
+            if item.init and item.name in Settings.__dataclass_fields__:
+                setattr(self, item.name, getattr(self.settings_, item.name))
+
+    @abstractmethod
+    def _keep(self) -> int:
+        """Return how many entries of the gradient the code holds, 0 for all."""
+
+    @abstractmethod
+    def _code(self, bag: Bag, values: Float32 | Float64) -> Code:
+        """Turn the centred and scaled values, (M,), into the code of `bag`."""
+
+    def spec(self, width: int) -> CodeSpec:
+        """Return one row of as many entries as are kept, or as the coded layers have parameters."""
+        entries = sum(outputs * (inputs + 1) for outputs, inputs in self.settings_.coded_layers(width).values())
+        if self.settings_.keep > entries:
+            raise SlideseekError(
+                f"{self.name} cannot keep {self.settings_.keep} of the {entries} gradients there are",
+                f"set {'bits' if self.kind == 'bits' else 'keep'} = {entries} or less, or make the network larger",
+            )
+        return CodeSpec(self.kind, self.settings_.keep or entries)
+
+    def fit(self, bags: Sequence[Bag], labels: Sequence[str], groups: Sequence[str]) -> None:
+        """Train the network on the patches, then learn from the training slides which entries to keep."""
+        self._fit(None, bags, labels, groups, None)
+
+    def fit_in(
+        self,
+        folder: Path,
+        bags: Sequence[Bag],
+        labels: Sequence[str],
+        groups: Sequence[str],
+        progress: Progress | None = None,
+    ) -> None:
+        """Learn as `fit` does, with a checkpoint in `folder` every epoch; see `Checkpointed`."""
+        self._fit(folder, bags, labels, groups, progress)
+
+    def encode(self, bag: Bag) -> Code:
+        """Return the code, the same bits whatever the order of the patches and the number of threads."""
+        return self.encode_many([bag])[0]
+
+    def encode_many(self, bags: Sequence[Bag]) -> list[Code]:
+        """Return the codes of many bags, small ones sharing a pass through the network."""
+        model, ready = self._model(), self._ready()
+        jobs = [self._job(model, ready, bag) for bag in bags]
+        threads = _threads(ready.gradients)
+        with reproducible(1):
+            means = ready.gradients.means(jobs, threads)
+            return [
+                self._code(bag, self._table(model, bag).apply(_finite(bag, mean))) for bag, mean in zip(bags, means)
+            ]
+
+    def gradient(self, bag: Bag) -> Float64:
+        """Return the mean gradient of Eq. 15 over all coded layers, before anything else: float64 (entries,)."""
+        model = self._model()
+        job = Job(finite_features(bag, model.width), model.site_number(bag, self.name), Part())
+        gradients = self._ready().gradients
+        threads = _threads(gradients)
+        with reproducible(1):
+            return next(gradients.means([job], threads)).astype(np.float64)
+
+    def save(self, folder: Path) -> None:
+        """Write the network and what was learnt from its gradients into the existing empty `folder`."""
+        write(folder, self.name, deciding_options(self), self._model())
+        write_log(folder, self.log_)
+
+    def load(self, folder: Path) -> None:
+        """Restore what `save` wrote."""
+        self.model_ = read(folder, self.name, deciding_options(self), self.settings_)
+        self.ready_, self.log_ = None, []
+
+    def space_of(self, bag: Bag) -> str:
+        """Return the space of the code of `bag`: its site where codes of different sites are not comparable."""
+        return bag.site if self.settings_.sites or self.settings_.by_site else ""
+
+    def _fit(
+        self,
+        folder: Path | None,
+        bags: Sequence[Bag],
+        labels: Sequence[str],
+        groups: Sequence[str],
+        progress: Progress | None,
+    ) -> None:
+        settings, device = self.settings_, resolve(self.device)
+        if self.amp and device.type != "cuda":
+            raise SlideseekError(f"amp = true needs a CUDA device, not {device.type}", "set amp = false")
+        known = survey(
+            bags,
+            labels,
+            groups,
+            with_sites=bool(settings.sites or self.settings_.by_site),
+            with_labels=settings.classifies or (settings.selection == "separation" and bool(settings.keep)),
+            validation=settings.validation,
+            seed=self.seed,
+        )
+        if settings.sites:
+            _fits("sites", settings.sites, known.site_names)
+        if settings.classifies:
+            _fits("labels", settings.labels, known.label_names)
+        self.spec(known.width)
+        plain = Inputs.plain(known.width, settings.clip)
+        inputs = Inputs(known.shift, known.scale, settings.clip) if settings.standardise else plain
+        network = CVAE.seeded(self.seed, settings.shape(known.width), settings.activation)
+        trainer = Trainer(network, settings, inputs, bags, known, self.seed, self.pool, device, self.amp)
+        with reproducible(self.threads):
+            log = trainer.run(folder, self._fingerprint(known), progress)
+        model = Model(network, inputs, known.site_names, {})
+        gradients = self._prepared(model, device)
+        with reproducible(1):
+            tables = self._tables(gradients, bags, labels, known)
+        self.model_ = Model(network.cpu(), inputs, known.site_names, tables)
+        self.log_, self.ready_ = log, None
+
+    def _tables(
+        self, gradients: Gradients, bags: Sequence[Bag], labels: Sequence[str], known: TrainingSet
+    ) -> dict[str, Table]:
+        """Learn a table a site, or one for all, from whole gradients held one at a time."""
+        if not self.settings_.learns_tables:
+            return {"": Table(None, None, None)}
+        order = [i for i in sorted(range(len(bags)), key=lambda i: (labels[i], i)) if known.counts[i]]
+
+        def measured(which: Sequence[int]) -> Iterator[tuple[str, Float32 | Float64]]:
+            for i in which:
+                site = int(known.sites[i]) if self.settings_.sites else 0
+                yield labels[i], next(gradients.means([Job(bags[i].features, site, Part())]))
+
+        if not self.settings_.by_site:
+            return {"": make_table(spread(measured(order)), self.settings_)}
+        tables, lonely = {}, []
+        for number, site in enumerate(known.site_names):
+            own = [i for i in order if known.sites[i] == number]
+            if len(own) < 2:
+                lonely.append(site)
+            else:
+                tables[site] = make_table(spread(measured(own)), self.settings_)
+        if lonely:
+            common = make_table(spread(measured(order)), self.settings_)
+            tables |= dict.fromkeys(lonely, common)
+        return tables
+
+    def _fingerprint(self, known: TrainingSet) -> str:
+        """Name what decides the weights, so that a finished run serves every choice of bits that follows it."""
+        run = [self.seed, self.pool, self.threads, self.amp, torch.__version__]
+        options = json.dumps([self.settings_.training_options(), run], sort_keys=True)
+        return hashlib.sha256(f"{options} {known.fingerprint}".encode()).hexdigest()
+
+    def _model(self) -> Model:
+        if self.model_ is None:
+            raise NotFittedError(self.name)
+        return self.model_
+
+    def _ready(self) -> Ready:
+        if self.ready_ is None:
+            self.ready_ = Ready(self._prepared(self._model(), resolve(self.device)), {})
+        return self.ready_
+
+    def _prepared(self, model: Model, device: torch.device) -> Gradients:
+        if self.precision == "float64" and device.type == "mps":
+            raise SlideseekError("precision = 'float64' does not exist on MPS", "set device = 'cpu'")
+        layers = self.settings_.coded_layers(model.width)
+        network = model.copy_network().to(device, torch.float64 if self.precision == "float64" else torch.float32)
+        return Gradients(network, model.inputs, layers)
+
+    def _table(self, model: Model, bag: Bag) -> Table:
+        return model.tables[self._table_name(bag)]
+
+    def _table_name(self, bag: Bag) -> str:
+        return bag.site if self.settings_.by_site else ""
+
+    def _evidence(self, bag: Bag) -> Evidence:
+        """Return what attribution needs: it runs in float64, which not every device has, so always on the CPU."""
+        model = self._model()
+        features, site = finite_features(bag, model.width), model.site_number(bag, self.name)
+        gradients, table = self._prepared(model, torch.device("cpu")), self._table(model, bag)
+        everything = np.arange(gradients.size, dtype=np.int64)
+        chosen = everything if table.chosen is None else table.chosen
+        entries = entries_of(gradients.layers, chosen)
+        return Evidence(gradients, features, site, entries, table)
+
+    def _job(self, model: Model, ready: Ready, bag: Bag) -> Job:
+        features, site = finite_features(bag, model.width), model.site_number(bag, self.name)
+        name = self._table_name(bag)
+        if name not in ready.parts:
+            ready.parts[name] = ready.gradients.part(model.tables[name].chosen)
+        return Job(features, site, ready.parts[name])
+
+
+def _threads(gradients: Gradients) -> int:
+    """Return how many threads may share the work now."""
+    return free_threads() if gradients.device.type == "cpu" else 1
+
+
+def _finite(bag: Bag, mean: Float32 | Float64) -> Float32 | Float64:
+    """Return the mean gradient of `bag`, unless squares of its features were beyond the range of the numbers."""
+    with np.errstate(over="ignore"):
+        length = np.dot(mean, mean)
+    # The squared length is cheap and tells at once; where it overflows by itself the values are looked at.
+    if not np.isfinite(length) and not np.isfinite(mean).all():
+        raise SlideseekError(
+            f"slide {bag.slide_id!r} has features too large to take the gradient of their squared error",
+            "compute its features again, or set precision = 'float64' or clip",
+        )
+    return mean
+
+
+def _fits(option: str, room: int, names: Sequence[str]) -> None:
+    if len(names) > room:
+        raise SlideseekError(
+            f"the training slides have {len(names)} {option}, the network has room for {room}",
+            f"set {option} = {len(names)} or more",
+        )

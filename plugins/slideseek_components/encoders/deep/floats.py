@@ -1,0 +1,42 @@
+"""Float codes of the deep Fisher encoders: signed root, unit length, and their attribution."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from slideseek.types import Bag, Code, CodeKind, Float32, Float64
+from slideseek_components.encoders.attribution import directions
+from slideseek_components.encoders.deep.device import reproducible
+from slideseek_components.encoders.deep.encoder import DeepFisher
+from slideseek_components.encoders.normalise import signed_root, unit
+
+
+@dataclass
+class FloatDeepFisher(DeepFisher):
+    """A deep Fisher encoder whose codes are floats.
+
+    keep: entries of the gradient in a code, 0 for all. power: signed square root. l2: unit length.
+    """
+
+    keep: int = 0
+    power: bool = True
+    l2: bool = True
+
+    kind: ClassVar[CodeKind] = "float"
+
+    def _keep(self) -> int:
+        return self.keep
+
+    def _code(self, bag: Bag, values: Float32 | Float64) -> Code:
+        row: Float64 = values.astype(np.float64)
+        row = signed_root(row) if self.power else row
+        return Code(bag.slide_id, (unit(row) if self.l2 else row).astype(np.float32)[None], self.space_of(bag))
+
+    def contributions(self, bag: Bag, code: Code) -> Float64:
+        """Split the cosine of the bag's code and `code` over the patches; see `Attributable`."""
+        mine, evidence = self.encode(bag), self._evidence(bag)
+        with reproducible(1):
+            return evidence.weigh(directions(bag, mine, evidence.mean(), code))

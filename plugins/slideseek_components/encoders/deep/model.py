@@ -1,0 +1,127 @@
+"""What a deep encoder learnt, and how it is kept on disk."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from slideseek.errors import DamagedError, SlideseekError
+from slideseek.types import Bag
+from slideseek_components.encoders.deep.inputs import Inputs
+from slideseek_components.encoders.deep.network import CVAE
+from slideseek_components.encoders.deep.selection import Table
+from slideseek_components.encoders.deep.settings import Settings
+from slideseek_components.encoders.model_file import (
+    Facts,
+    Layout,
+    Tensors,
+    check_positive,
+    read_model,
+    sorted_names,
+    whole_number,
+    write_model,
+)
+
+_WIDEST = 2**20
+
+
+@dataclass(frozen=True)
+class Model:
+    """The trained network (float32, on the CPU), its inputs, the sites it knows and the tables of its codes.
+
+    site_names: sorted; empty when sites play no part. tables: by site, or under "" for all slides.
+    """
+
+    network: CVAE
+    inputs: Inputs
+    site_names: tuple[str, ...]
+    tables: dict[str, Table]
+
+    @property
+    def width(self) -> int:
+        """Width of the features the network was trained on."""
+        return self.network.shape.width
+
+    def copy_network(self) -> CVAE:
+        """Return a copy to move to another device or type."""
+        return copy.deepcopy(self.network)
+
+    def site_number(self, bag: Bag, name: str) -> int:
+        """Return the number of the site of `bag`, 0 when sites play no part."""
+        if not self.site_names:
+            return 0
+        if not bag.site:
+            raise SlideseekError(
+                f"slide {bag.slide_id!r} has no site and {name} was fitted by site ({', '.join(self.site_names)})",
+                "give its site",
+            )
+        if bag.site not in self.site_names:
+            raise SlideseekError(
+                f"slide {bag.slide_id!r} is of site {bag.site!r}, {name} was fitted on {', '.join(self.site_names)}",
+                "correct the site, or fit again with slides of that site",
+            )
+        return self.site_names.index(bag.site)
+
+
+def write(folder: Path, name: str, options: Mapping[str, Any], model: Model) -> None:
+    """Write `model` into the existing empty `folder`."""
+    spaces = sorted(model.tables)
+    facts: Facts = {"width": model.width, "sites": list(model.site_names), "spaces": spaces}
+    tensors: Tensors = {f"network.{key}": value.numpy() for key, value in model.network.state_dict().items()}
+    tensors |= {"inputs.shift": model.inputs.shift, "inputs.scale": model.inputs.scale}
+    for i, space in enumerate(spaces):
+        for part in ("chosen", "centre", "scale"):
+            value = getattr(model.tables[space], part)
+            if value is not None:
+                tensors[f"{part}.{i}"] = value
+    write_model(folder, name, options, facts, tensors)
+
+
+def read(folder: Path, name: str, options: Mapping[str, Any], settings: Settings) -> Model:
+    """Read what `write` wrote for an encoder with these settings; every shape is checked first."""
+    has = {"chosen": bool(settings.keep), "centre": settings.centre, "scale": settings.scale}
+    types = {"chosen": "int64", "centre": "float32", "scale": "float32"}
+
+    def layout(facts: Facts) -> Layout:
+        width, sites, spaces = whole_number(facts, "width"), sorted_names(facts, "sites"), sorted_names(facts, "spaces")
+        if width > _WIDEST:
+            raise ValueError(f"width is {width}")
+        if bool(sites) != (settings.sites > 0 or settings.by_site) or 0 < settings.sites < len(sites):
+            raise ValueError(f"sites is {sites!r}")
+        if spaces != (sites if settings.by_site else [""]):
+            raise ValueError(f"spaces is {spaces!r}")
+        entries = sum(outputs * (inputs + 1) for outputs, inputs in settings.coded_layers(width).values())
+        size = settings.keep or entries
+        wanted: dict[str, tuple[tuple[int, ...], str]] = {}
+        for layer, (outputs, inputs) in settings.shape(width).layers().items():
+            wanted[f"network.{layer}.weight"] = (outputs, inputs), "float32"
+            wanted[f"network.{layer}.bias"] = (outputs,), "float32"
+        wanted |= {f"inputs.{part}": ((width,), "float64") for part in ("shift", "scale")}
+        for i in range(len(spaces)):
+            wanted |= {f"{part}.{i}": ((size,), types[part]) for part in has if has[part]}
+        return wanted
+
+    facts, tensors = read_model(folder, name, options, layout)
+    check_positive(folder, tensors, [key for key in tensors if key == "inputs.scale" or key.startswith("scale.")])
+    shape = settings.shape(facts["width"])
+    network = CVAE(shape.width, shape.sites, shape.labels, shape.hidden, shape.latent, settings.activation)
+    prefix = "network."
+    network.load_state_dict(
+        {key.removeprefix(prefix): torch.from_numpy(t) for key, t in tensors.items() if key.startswith(prefix)}
+    )
+    entries = sum(outputs * (inputs + 1) for outputs, inputs in settings.coded_layers(shape.width).values())
+    tables = {}
+    for i, space in enumerate(facts["spaces"]):
+        table = Table(*(tensors.get(f"{part}.{i}") for part in ("chosen", "centre", "scale")))
+        if table.chosen is not None and not ((table.chosen >= 0) & (table.chosen < entries)).all():
+            raise DamagedError(
+                f"the model in {folder} keeps entries that its network does not have", "fit the encoder again"
+            )
+        tables[space] = table
+    inputs = Inputs(tensors["inputs.shift"], tensors["inputs.scale"], settings.clip)
+    return Model(network, inputs, tuple(facts["sites"]), tables)

@@ -1,0 +1,107 @@
+"""Which entries of the gradient a code keeps, and how they are centred and scaled: learnt from training slides."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from slideseek.types import Float32, Float64, Int64
+from slideseek_components.encoders.deep.settings import Selection, Settings
+from slideseek_components.encoders.deep.training_set import Moments
+
+
+@dataclass(frozen=True)
+class Table:
+    """What turns the gradient of a slide into the values of its code.
+
+    chosen: int64 (M,), ascending positions, None for all. centre, scale: float32 (M,), what is subtracted and then
+    divided by, None where that is off.
+    """
+
+    chosen: Int64 | None
+    centre: Float32 | None
+    scale: Float32 | None
+
+    def apply(self, gradient: Float32 | Float64) -> Float32 | Float64:
+        """Centre and scale the chosen values of a gradient, (M,)."""
+        values = gradient
+        if self.centre is not None:
+            values = values - self.centre
+        if self.scale is not None:
+            values = values / self.scale
+        return values
+
+
+@dataclass(frozen=True)
+class Spread:
+    """How each entry of the gradient varies over training slides: float64 (size,) each.
+
+    within: summed squared deviation from the mean of the slide's own class. total: from the mean of all.
+    """
+
+    slides: int
+    classes: int
+    mean: Float64
+    total: Float64
+    within: Float64
+
+    @property
+    def variance(self) -> Float64:
+        """Variance over slides."""
+        return self.total / max(1, self.slides)
+
+    @property
+    def separation(self) -> Float64:
+        """Between-class over within-class variance (the F ratio); 0 where nothing varies.
+
+        Where no class has two slides nothing is known of the variance within one, and the between-class variance alone
+        is returned.
+        """
+        between = np.maximum(self.total - self.within, 0.0) / max(1, self.classes - 1)
+        within = self.within / max(1, self.slides - self.classes)
+        # Entries that hardly vary at all have a ratio of rounding errors: a floor keeps them last.
+        floor = 1e-6 * float(within.max(initial=0.0)) or 1.0
+        return between / (within + floor)
+
+
+def spread(gradients: Iterable[tuple[str, Float32 | Float64]]) -> Spread:
+    """Measure (class, gradient) pairs that arrive with the slides of a class together, one gradient at a time."""
+    overall, own = Moments(), Moments()
+    within: Float64 = np.zeros(0)
+    current, classes = None, 0
+
+    def close() -> None:
+        nonlocal within
+        within = own.m2 if classes == 1 else within + own.m2
+        overall.merge(own.count, own.mean, own.m2)
+
+    for label, gradient in gradients:
+        if label != current:
+            if classes:
+                close()
+            own, current, classes = Moments(), label, classes + 1
+        values = gradient.astype(np.float64)
+        own.merge(1, values, np.zeros_like(values))
+    close()
+    return Spread(overall.count, classes, overall.mean, overall.m2, within)
+
+
+def choose(found: Spread, by: Selection, count: int) -> Int64:
+    """Return the ascending positions of the `count` entries with the highest variance or class separation."""
+    score = found.variance if by == "variance" else found.separation
+    # Slides of one class separate nothing: ties are then broken by variance. The sort is stable, so that what is still
+    # tied, such as entries that never vary, falls to the lower position on every machine.
+    return np.sort(np.lexsort((-found.variance, -score))[:count]).astype(np.int64)
+
+
+def make_table(found: Spread, settings: Settings) -> Table:
+    """Return the table that `settings` ask for."""
+    chosen = choose(found, settings.selection, settings.keep) if settings.keep else None
+    kept = slice(None) if chosen is None else chosen
+    scale = None
+    if settings.scale:
+        deviation = np.sqrt(found.variance[kept]).astype(np.float32)
+        scale = np.where(deviation > 0, deviation, np.float32(1))
+    return Table(chosen, found.mean[kept].astype(np.float32) if settings.centre else None, scale)

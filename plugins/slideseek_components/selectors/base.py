@@ -1,0 +1,102 @@
+"""What every bundled selector shares: the tissue grid it chooses from and the resolutions its places are read at."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import get_args
+
+import numpy as np
+
+from slideseek.interfaces import Slide
+from slideseek.types import Int32, Int64, Patches
+from slideseek_components.selectors.tissue import TissueMethod
+from slideseek_components.selectors.tissue_grid import TissueGrid, tissue_grid
+
+
+@dataclass
+class TissueSelector(ABC):
+    """Choose among the tissue cells of a regular grid.
+
+    size: side of a patch in pixels. mpp: resolution of the grid, in µm/px.
+    also_mpp: further resolutions at which the chosen places are read: same centres, same number of pixels.
+    overlap: share of a patch's side that the next one repeats. min_tissue: least tissue share of a patch.
+    tissue: how tissue is told from background. exclude_pen: do not take pen marks for tissue.
+    """
+
+    size: int = 1000
+    mpp: float = 0.5
+    also_mpp: tuple[float, ...] = ()
+    overlap: float = 0.0
+    min_tissue: float = 0.7
+    tissue: TissueMethod = "hsv-otsu"
+    exclude_pen: bool = True
+
+    def __post_init__(self) -> None:
+        self.also_mpp = tuple(self.also_mpp)
+        if self.size < 1:
+            raise ValueError(f"size: must be at least 1 pixel, not {self.size}")
+        if not 0 < self.mpp < np.inf:
+            raise ValueError(f"mpp: must be above 0 µm/px, not {self.mpp}")
+        for number, other in enumerate(self.also_mpp):
+            if not 0 < other < np.inf:
+                raise ValueError(f"also_mpp: must be above 0 µm/px, not {other}")
+            if other in (self.mpp, *self.also_mpp[:number]):
+                raise ValueError(f"also_mpp: must differ from mpp and from each other, not {other} again")
+        if not 0 <= self.overlap < 1:
+            raise ValueError(f"overlap: must be at least 0 and below 1, not {self.overlap}")
+        if not 0 <= self.min_tissue <= 1:
+            raise ValueError(f"min_tissue: must be from 0 to 1, not {self.min_tissue}")
+        if self.tissue not in get_args(TissueMethod):
+            raise ValueError(f"tissue: must be one of {', '.join(get_args(TissueMethod))}, not {self.tissue!r}")
+
+    @abstractmethod
+    def choose(self, grid: TissueGrid) -> Int64:
+        """Return the numbers of the chosen cells, in any order, none twice; `grid` has at least one cell."""
+
+    def grid(self, slide: Slide) -> TissueGrid:
+        """Return the tissue cells of `slide` to choose from."""
+        return tissue_grid(
+            slide,
+            self.size,
+            self.mpp,
+            overlap=self.overlap,
+            min_tissue=self.min_tissue,
+            tissue=self.tissue,
+            exclude_pen=self.exclude_pen,
+        )
+
+    def select(self, slide: Slide) -> Patches:
+        """Return the chosen patches: at `mpp` by row and column of the grid, then at each of `also_mpp` likewise."""
+        grid = self.grid(slide)
+        chosen = np.sort(self.choose(grid)) if len(grid) else np.empty(0, dtype=np.int64)
+        corners = [grid.xy[chosen], *(_same_centres(grid, chosen, mpp) for mpp in self.also_mpp)]
+        mpps = [np.full(len(xy), mpp) for xy, mpp in zip(corners, (self.mpp, *self.also_mpp))]
+        return Patches(grid.slide_id, np.concatenate(corners), self.size, np.concatenate(mpps))
+
+
+@dataclass
+class SeededSelector(TissueSelector):
+    """A selector that draws; `seed` alone decides the draw, so what was selected before plays no part."""
+
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 <= self.seed < 2**32:
+            raise ValueError(f"seed: must be from 0 to 4294967295, not {self.seed}")
+
+
+def _same_centres(grid: TissueGrid, chosen: Int64, mpp: float) -> Int32:
+    """Return the corners, int32 (m, 2), of the chosen cells read at `mpp`: around the same centres, inside the slide.
+
+    A field larger than the slide starts at the border. Places that a border pushes onto the same field count once.
+    """
+    extent = grid.extent * mpp / grid.mpp
+    dimensions = np.asarray(grid.dimensions)
+    begin = grid.xy[chosen]
+    centres = (begin + np.minimum(begin + grid.extent, dimensions)) / 2
+    corners = np.clip(centres - extent / 2, 0.0, np.maximum(dimensions - extent, 0.0))
+    xy = np.floor(corners + 1e-6).astype(np.int32)
+    _, first = np.unique(xy, axis=0, return_index=True)
+    return np.ascontiguousarray(xy[np.sort(first)])

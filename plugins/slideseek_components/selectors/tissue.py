@@ -1,0 +1,134 @@
+"""Find tissue on a thumbnail: glass, pen, dust and bubbles left out, pale tissue kept.
+
+Thresholds come from the slide itself and sizes are shares of the image (or µm² where the resolution is given), so the
+same options serve thumbnails of any size.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias, get_args
+
+import numpy as np
+from PIL import Image
+from scipy import ndimage
+
+from slideseek.types import Mask, UInt8
+from slideseek_components.selectors.glass import otsu, stained
+from slideseek_components.selectors.ink import black_debris, pen_ink
+from slideseek_components.selectors.pixel_colours import extremes, grey
+
+TissueMethod: TypeAlias = Literal["hsv-otsu", "yottixel-hsd", "fluorescence"]
+
+SPECK_UM2 = 5_000.0
+"""Area below which a lone object is dust, where the resolution is known: a disc of 80 µm."""
+
+HOLE_UM2 = 20_000.0
+"""Area below which a gap enclosed by tissue belongs to it (lumina, small tears): a disc of 160 µm."""
+
+SPECK_SHARE, MAX_SPECK_PIXELS = 2e-4, 200
+HOLE_SHARE, MAX_HOLE_PIXELS = 5e-4, 1_000
+"""The same two areas as shares of the image where the resolution is not known, capped for very large thumbnails."""
+
+MAX_SIDE = 2048
+"""Thumbnails are looked at with at most this many pixels a side: a finer mask costs time and says no more."""
+
+_NEUTRAL_SPREAD = 5.0
+_HSD_CHROMA = 0.05
+_HSD_WINDOW = 0.06
+_DARK_NOISE = 8.0
+
+
+def tissue_mask(
+    rgb: UInt8,
+    method: TissueMethod = "hsv-otsu",
+    exclude_pen: bool = True,
+    *,
+    exclude_debris: bool = True,
+    mpp: float | None = None,
+    max_hole: float = HOLE_UM2,
+) -> Mask:
+    """Return bool (h, w), true where a thumbnail shows tissue.
+
+    rgb: uint8 (h, w, 3). method: `hsv-otsu` (saturation and optical density against the glass of the slide),
+    `yottixel-hsd` (the rule Yottixel uses) or `fluorescence` (bright on dark). exclude_pen: leave out marker ink.
+    exclude_debris: leave out dust and the black rims of bubbles. mpp: µm per pixel of the thumbnail; dust and holes are
+    then told by their area in µm². max_hole: the largest gap in µm² that counts as tissue; with patches smaller than
+    that, a patch could lie in a lumen and show nothing but glass. Pen and bubble rims do not exist in fluorescence, so
+    only dust is left out there.
+    """
+    if rgb.dtype != np.uint8 or rgb.ndim != 3 or rgb.shape[2] != 3:
+        raise ValueError(f"rgb: uint8 (h, w, 3), not {rgb.dtype} {rgb.shape}")
+    if method not in get_args(TissueMethod):
+        raise ValueError(f"method: one of {', '.join(get_args(TissueMethod))}, not {method!r}")
+    if mpp is not None and not mpp > 0:
+        raise ValueError(f"mpp: above 0 µm/px, not {mpp}")
+    if 0 in rgb.shape:
+        return np.zeros(rgb.shape[:2], dtype=np.bool_)
+    shrink = max(1.0, max(rgb.shape) / MAX_SIDE)
+    size = max(1, round(rgb.shape[1] / shrink)), max(1, round(rgb.shape[0] / shrink))
+    small = rgb if shrink == 1 else np.asarray(Image.fromarray(rgb).resize(size, Image.Resampling.BOX))
+    area = size[0] * size[1]
+    pixel = (mpp * shrink) ** 2 if mpp else 0.0
+    hole = min(max_hole, HOLE_UM2) / pixel if pixel else min(HOLE_SHARE * area, MAX_HOLE_PIXELS)
+    speck = SPECK_UM2 / pixel if pixel else min(SPECK_SHARE * area, MAX_SPECK_PIXELS)
+    mask = _mask(small, method, exclude_pen, exclude_debris, hole, speck if exclude_debris else 0.0)
+    if shrink == 1:
+        return mask
+    return np.asarray(Image.fromarray(mask).resize(rgb.shape[1::-1], Image.Resampling.NEAREST), dtype=np.bool_)
+
+
+def _mask(rgb: UInt8, method: TissueMethod, exclude_pen: bool, exclude_debris: bool, hole: float, speck: float) -> Mask:
+    """Return the mask of a thumbnail of bounded size; `hole` and `speck` are areas in its pixels."""
+    if method == "fluorescence":
+        return _tidy(_bright_on_dark(rgb), speck, hole)
+    mask = stained(rgb) if method == "hsv-otsu" else _hsd(rgb)
+    if exclude_debris and not _is_grey(rgb):
+        mask &= ~black_debris(rgb)
+    if not exclude_pen:
+        return _tidy(mask, speck, hole)
+    ink = pen_ink(rgb)
+    # Ink goes before and after: it may neither enclose a hole nor be filled like one.
+    return drop_small(_tidy(mask & ~ink, speck, hole) & ~ink, speck)
+
+
+def _is_grey(rgb: UInt8) -> bool:
+    """Tell whether an image has no colour at all: there darkness is the only sign of tissue, not of dirt."""
+    high, low = extremes(np.moveaxis(rgb, 2, 0))
+    return bool(np.percentile(high - low, 99) < _NEUTRAL_SPREAD)
+
+
+def drop_small(mask: Mask, area: float) -> Mask:
+    """Return the mask without its 8-connected objects of less than `area` pixels."""
+    labels, count = ndimage.label(mask, structure=np.ones((3, 3), dtype=np.int8))
+    if not count:
+        return mask
+    keep = np.bincount(labels.ravel()) >= area
+    keep[0] = False
+    return np.asarray(keep[labels], dtype=np.bool_)
+
+
+def _tidy(mask: Mask, speck: float, hole: float) -> Mask:
+    """Fill enclosed gaps smaller than `hole`, then drop objects smaller than `speck` (both in pixels)."""
+    return drop_small(~drop_small(~mask, hole), speck)
+
+
+def _hsd(rgb: UInt8) -> Mask:
+    """Threshold the colour axis of the hue-saturation-density transform between green and blue, as Yottixel does.
+
+    The transform is van der Laak's (Cytometry 39, 2000); neutral pixels count as white, and the axis is averaged over a
+    window of 6 % of the longer side (30 pixels of Yottixel's thumbnail of 500).
+    """
+    planes = np.moveaxis(rgb, 2, 0).astype(np.float32)
+    neutral = np.sqrt(((planes - grey(planes)) ** 2).mean(axis=0)) < _NEUTRAL_SPREAD
+    density = -np.log(np.maximum(planes, 1) / 255)
+    mean = np.maximum(grey(density), np.float32(1e-6))
+    axis = np.where(neutral, np.float32(0), (density[1] - density[2]) / (np.float32(np.sqrt(3)) * mean))
+    window = max(1, round(_HSD_WINDOW * max(rgb.shape)))
+    return np.asarray(~neutral & (ndimage.uniform_filter(axis, window) >= _HSD_CHROMA), dtype=np.bool_)
+
+
+def _bright_on_dark(rgb: UInt8) -> Mask:
+    """Split brightness by Otsu, with a floor above the noise so that an empty field stays empty."""
+    value = ndimage.gaussian_filter(extremes(np.moveaxis(rgb, 2, 0))[0].astype(np.float32), 1.0)
+    floor = float(np.median(value)) + _DARK_NOISE if np.ptp(value) < 4 * _DARK_NOISE else _DARK_NOISE
+    return np.asarray(value > max(otsu(value.ravel()), floor), dtype=np.bool_)

@@ -1,0 +1,149 @@
+"""Sessions from a file or a pipe, and what they leave: files, marks, the log."""
+
+import csv
+import io
+import json
+
+import pytest
+
+SCRIPT = """\
+# a remark
+k 3
+search s0
+
+where age>=51
+vertical
+search
+show 1
+compare 0 1
+explain 1 {folder}/panel.png
+mark 1 relevant
+mark 2 not
+more like these
+export {folder}/hits.csv
+export {folder}/hits.json
+export {folder}/hits.html
+save {folder}/again.txt
+history 2
+quit
+this is never reached
+"""
+
+
+def test_a_script_does_it_all(tiny_archive, tmp_path, slideseek):
+    script = tmp_path / "script.txt"
+    script.write_text(SCRIPT.format(folder=tmp_path))
+    done = slideseek("session", tiny_archive, "--script", script)
+    assert done.code == 0, done.err
+    assert "> search s0" in done.out and "never reached" not in done.out
+    assert "7 of 8 slides pass" in done.out and "differs" in done.out
+    assert (tmp_path / "panel.png").read_bytes().startswith(b"\x89PNG")
+    rows = list(csv.DictReader(io.StringIO((tmp_path / "hits.csv").read_text())))
+    kept = json.loads((tmp_path / "hits.json").read_text())
+    assert [row["slide_id"] for row in rows] == [hit["slide_id"] for hit in kept["hits"]]
+    assert kept["request"]["relevant"] and kept["request"]["rejected"] and kept["number"] == 3
+    assert "Why:" in (tmp_path / "hits.html").read_text()
+
+    assert "query 3 in the log: k = " in done.out and "more like 1 marked relevant" in done.out
+
+    again = slideseek("session", "-a", tiny_archive, "--script", tmp_path / "again.txt")
+    assert again.code == 0, again.err
+    entries = slideseek("history", "-a", tiny_archive, "--json", "--all").json
+    assert [entry["answer"]["hits"] for entry in entries[:3]] == [entry["answer"]["hits"] for entry in entries[3:]]
+    assert len({entry["session"] for entry in entries}) == 2
+
+
+@pytest.mark.parametrize("command", ["session", "serve", "doctor"])
+def test_an_archive_is_named_once(command, tmp_path, slideseek):
+    done = slideseek(command, tmp_path / "one", "-a", tmp_path / "two")
+    assert done.code == 2 and "two archives are named" in done.err
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("serch s0", "did you mean 'search'?"),
+        ("search s0x", "did you mean 's0'?"),
+        ("search s0 --pathc", "no option '--pathc'"),
+        ("search s0 --region", "--region wants a value"),
+        ("search s0 --patch --case", "exclude each other"),
+        ("search 's0", "close the quote"),
+        ("where sit=lung", "did you mean 'site'?"),
+        ("where drop 1", "no filter '1'"),
+        ("engine barz", "did you mean 'bars'?"),
+        ("k 0", "a number from 1"),
+        ("show 1", "nothing was searched yet"),
+        ("explain 9", "nothing was searched yet"),
+        ("more like these", "nothing was searched yet"),
+        ("export hits.xls", "nothing was searched yet"),
+        ("same-patient perhaps", "same-patient on"),
+        ("quit now", "write: quit"),
+        ("h", "'h' may be horizontal or history or help"),
+        ("x" * 500, f"no command '{'x' * 40}...'"),
+        ("k 5\x1b[2J", "this is not text"),
+        ("\udcff\udcfe", "this is not text"),
+    ],
+)
+def test_the_first_error_stops_a_script_and_names_its_line(tmp_path, line, said):
+    from slideseek.errors import SlideseekError
+    from slideseek_apps.session.language import Language
+    from slideseek_apps.session.script import run_script
+    from slideseek_apps.session.terminal_pictures import Pictures
+
+    with pytest.raises(SlideseekError) as caught:
+        run_script(stub_session(), Language(Pictures("none")), ["# first", "", line, "help"], "a file")
+    assert caught.value.cause.startswith("a file, line 3: ")
+    assert said in f"{caught.value.cause} {caught.value.fix}" and caught.value.exit_code == 2
+
+
+def stub_session():
+    """A session whose searcher knows two slides and finds nothing: enough for what is wrong before a search."""
+    from types import SimpleNamespace
+
+    from slideseek.config import parse_config
+    from slideseek.errors import UsageError
+    from slideseek.plugins import nearest
+    from slideseek_apps.session.state import Session
+
+    engine = 'name="bars"\nselector="grid"\nfeaturizer="colour-texture"\nencoder="yottixel"\nindex="hamming"\n'
+    archive = SimpleNamespace(config=parse_config(f"[[engine]]\n{engine}"))
+
+    def query(text, *known):
+        raise UsageError(f"{text!r} is no slide", f"did you mean {nearest(text, ['s0', 's1'])!r}?")
+
+    session = Session(archive, "bars", lambda text: None)
+    session._searchers["bars"] = SimpleNamespace(fields=("age",), query=query)
+    session.__dict__["records"] = {}
+    return session
+
+
+def test_errors_after_a_search(tiny_archive, tmp_path, slideseek, monkeypatch):
+    import sys
+
+    for line, said in (
+        ("show 9", "no hit 9"),
+        ("mark 0 relevant", "the query itself"),
+        ("mark 1 perhaps", "mark N relevant"),
+        ("more like these", "nothing is marked"),
+        ("explain s9", "neither the rank of a hit nor a slide"),
+        ("export hits.xls", ".csv, .json or .html"),
+        ("explain 1 why.txt", "end the name in .png"),
+    ):
+        monkeypatch.setattr(sys, "stdin", io.StringIO(f"search s0\n{line}\n"))
+        done = slideseek("session", tiny_archive)
+        assert done.code == 2 and "standard input, line 2" in done.err and said in done.err, (line, done.err)
+
+
+def test_a_session_notices_that_the_archive_has_changed(tiny_archive, slideseek):
+    from slideseek.archive.archive import Archive
+    from slideseek.searching.request import Request
+    from slideseek_apps.session.state import Session
+
+    with Archive(tiny_archive) as archive:
+        session = Session(archive, "bars", lambda text: None)
+        assert session.ask(Request("s0")).answer.notes == ()
+        assert slideseek("remove", "s7", "-a", tiny_archive).code == 0
+        assert any("'reload'" in note for note in session.ask(Request("s0")).answer.notes)
+        session.reload()
+        answer = session.ask(Request("s0", k=9)).answer
+        assert not any("'reload'" in note for note in answer.notes) and len(answer.found) == 6

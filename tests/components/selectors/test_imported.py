@@ -1,0 +1,20 @@
+"""The selector of imported patches selects nothing itself, and says so."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from slideseek.errors import SlideError
+from slideseek_components.selectors.imported import Imported
+
+
+def test_it_says_why_it_cannot_select():
+    with pytest.raises(SlideError) as caught:
+        Imported("uni_v1").select(SimpleNamespace(id="y"))
+    assert caught.value.cause == "the features of set 'uni_v1' were imported; slide 'y' has none"
+    assert caught.value.fix == "import them with 'slideseek import'"
+
+
+def test_a_set_has_a_name():
+    with pytest.raises(ValueError, match="set: must be the name"):
+        Imported(" ")

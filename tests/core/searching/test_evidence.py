@@ -1,0 +1,205 @@
+"""Evidence: what the patches make is the distance a search shows."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from slideseek.archive.archive import Archive
+from slideseek.cli import main
+from slideseek.errors import PluginError, SlideseekError, UsageError
+from slideseek.indexing.index_store import open_engine
+from slideseek.plugins import load_registry
+from slideseek.searching.evidence import Explainer, row_distances
+from slideseek.searching.queries import Region
+from slideseek.searching.searcher import Searcher
+from slideseek.types import Hit
+
+ENGINE = """
+[[engine]]
+name       = "{name}"
+selector   = {{ use = "grid", size = 64, mpp = 1.0, min_tissue = 0.5 }}
+featurizer = {{ use = "colour-texture" }}
+encoder    = {{ {encoder} }}
+index      = {{ {index} }}
+"""
+DEEP = "preset = 'best', hidden = [16], latent = 4, epochs = 2, batch_size = 16, device = 'cpu'"
+ENGINES = {
+    "bars": ("use = 'yottixel'", "use = 'hamming'"),
+    "target": ("use = 'yottixel'", "use = 'hamming', direction = 'target'"),
+    "symmetric": ("use = 'yottixel'", "use = 'hamming', direction = 'symmetric'"),
+    "mean": ("use = 'mean'", "use = 'cosine'"),
+    "words": ("use = 'bovw', words = 4", "use = 'cosine'"),
+    "vlad": ("use = 'vlad', words = 4", "use = 'cosine'"),
+    "fisher": ("use = 'gmm-fv', components = 2", "use = 'cosine'"),
+    "by-site": ("use = 'c-gmm-fv', components = 2", "use = 'cosine'"),
+    "deep": (f"use = 'deep-fv', {DEEP}", "use = 'cosine'"),
+    "deep-sparse": (f"use = 'deep-sfv', {DEEP}", "use = 'sparse'"),
+    "deep-bits": (f"use = 'deep-bfv', bits = 100, {DEEP}", "use = 'hamming'"),
+    "largest": ("use = 'max'", "use = 'cosine'"),
+}
+SETS = ("bars", "target", "symmetric")
+SINGLE = ("mean", "words", "vlad", "fisher", "by-site", "deep", "deep-sparse", "deep-bits")
+
+
+@pytest.fixture(scope="module")
+def archive(tmp_path_factory):
+    """Six painted slides of different widths, two sites, two a patient, built with every engine."""
+    folder = tmp_path_factory.mktemp("evidence")
+    rows = ["slide_id,filename,case_id,primary_site,diagnosis,mpp"]
+    for number in range(6):
+        rng, step = np.random.default_rng(number), (4, 16)[number % 2]
+        texture = np.kron(rng.random((20, 24 + 4 * number)), np.ones((16, 16)))
+        texture = np.kron(rng.random((texture.shape[0] // step, texture.shape[1] // step)), np.ones((step, step)))
+        image = np.array([225.0, 150.0, 190.0]) - texture[..., None] * np.array([115.0, 90.0, 50.0])
+        image[:40], image[:, :40] = 244, 244
+        Image.fromarray(image.astype(np.uint8)).save(folder / f"s{number}.png")
+        rows.append(f"s{number},s{number}.png,p{number // 2},{('colon', 'lung')[number // 4]},d{number % 2},1.0")
+    (folder / "manifest.csv").write_text("\n".join(rows) + "\n")
+    (folder / "engines.toml").write_text(
+        "".join(ENGINE.format(name=name, encoder=encoder, index=index) for name, (encoder, index) in ENGINES.items())
+    )
+    root = folder / "archive"
+    for arguments in (
+        ("init", root, "--config", folder / "engines.toml"),
+        ("add", folder, "--manifest", folder / "manifest.csv", "-a", root),
+        ("build", "-a", root),
+    ):
+        with pytest.raises(SystemExit) as done:
+            main([str(argument) for argument in arguments])
+        assert not done.value.code
+    with Archive(root) as opened:
+        yield opened
+
+
+def searching(archive, name) -> Searcher:
+    return Searcher(archive, open_engine(archive, archive.config.engine(name), load_registry()))
+
+
+def answers(searcher, query):
+    return searcher.search(query, 99, include_same_patient=True).found
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_the_pairs_of_a_set_make_the_distance_shown(archive, name):
+    searcher = searching(archive, name)
+    query = searcher.ask.stored("s1")
+    found = answers(searcher, query)
+    assert len(found) == 6 and found[0].hit == Hit("s1", 0.0)
+    for one in found:
+        made = Explainer(searcher).explain(query, one.hit.slide_id)
+        forth = [pair.distance for pair in made.pairs]
+        assert made.kind == "pairs" and made.value == one.hit.distance
+        assert forth == sorted(forth) and {pair.query for pair in made.pairs} == set(range(len(made.query)))
+        wanted = {"bars": np.median(forth), "target": -np.median(made.hit_parts)}
+        assert made.value == wanted.get(name, (np.median(forth) - np.median(made.hit_parts)) / 2)
+        code = searcher.ask.stored(one.hit.slide_id).code.rows
+        for pair in made.pairs:
+            bits = np.unpackbits(query.code.rows[pair.query] ^ code[pair.hit]).sum()
+            assert pair.distance == bits == -made.parts[pair.query] and pair.hit < len(made.hit)
+
+
+@pytest.mark.parametrize("name", SINGLE)
+def test_contributions_add_up_to_the_similarity_shown(archive, name):
+    searcher = searching(archive, name)
+    query = searcher.ask.stored("s1")
+    found = answers(searcher, query)
+    assert len(found) == (4 if name == "by-site" else 6)
+    for one in found:
+        made = Explainer(searcher).explain(query, one.hit.slide_id)
+        unit = searcher.engine.spec.width if searcher.engine.spec.kind == "bits" else 1
+        assert made.kind == "contributions" and made.pairs == ()
+        assert made.value == made.parts.sum() == pytest.approx(1 - one.hit.distance / unit, abs=2e-6)
+        assert made.hit_parts.sum() == pytest.approx(made.value, abs=2e-6)
+        assert (len(made.parts), len(made.hit_parts)) == (len(made.query), len(made.hit))
+
+
+def test_squares_are_those_of_the_slide(archive, tmp_path):
+    searcher = searching(archive, "bars")
+    whole = searcher.ask.stored("s4")
+    assert whole.slide_path == archive.slide_path(whole.record) and whole.slide_path.is_file()
+    assert np.array_equal(whole.bag().xy, whole.fields().xy) and set(whole.fields().side) == {64.0}
+    part = searcher.ask.region("s4", Region(70, 64, 200, 140))
+    made = Explainer(searcher).explain(part, "s4")
+    assert made.query.xy.tolist() == [[x, y] for y in (64, 128) for x in (70, 134, 198)]
+    assert np.array_equal(made.hit.xy, whole.fields().xy)
+
+    copy = tmp_path / "copy.png"
+    Image.fromarray(np.asarray(Image.open(whole.slide_path))[:, :300]).save(copy)
+    file = searcher.ask.file(copy, mpp=1.0)
+    made = Explainer(searcher).explain(file, "s4")
+    assert file.slide_path == copy and made.value == 0 and len(made.query) == len(file.code)
+    for pair in made.pairs:
+        assert made.query.xy[pair.query].tolist() == made.hit.xy[pair.hit].tolist()
+
+
+def test_a_patch_image_and_a_case_have_evidence(archive, tmp_path):
+    searcher = searching(archive, "bars")
+    with Image.open(archive.slide_path(searcher.ask.stored("s2").record)) as image:
+        image.crop((64, 64, 168, 138)).save(tmp_path / "patch.png")
+    patch = searcher.ask.patch(tmp_path / "patch.png", mpp=1.0)
+    assert patch.fields().xy.tolist() == [[20, 5]] and patch.fields().side.tolist() == [64.0]
+    assert len(Explainer(searcher).explain(patch, "s2").pairs) == 1
+    for name in ("bars", "mean"):
+        searcher = searching(archive, name)
+        case = searcher.ask.case("p1")
+        made = Explainer(searcher).explain(case, "s4")
+        assert case.slide_path is None and set(made.query.slides) == {"s2", "s3"}
+        assert len(made.query) == len(made.parts) == len(made.query.slides)
+
+
+def test_a_rectangle_of_a_conditioned_engine_is_explained(archive):
+    searcher = searching(archive, "by-site")
+    part = searcher.ask.region("s0", Region(64, 64, 256, 192))
+    (first, *_) = answers(searcher, part)
+    made = Explainer(searcher).explain(part, first.hit.slide_id)
+    assert made.value == pytest.approx(1 - first.hit.distance, abs=2e-6) and len(made.parts) == 12
+    with pytest.raises(UsageError, match="'s0' and 's5' cannot be compared"):
+        Explainer(searcher).explain(part, "s5")
+
+
+def test_an_encoder_that_cannot_explain_says_so(archive):
+    searcher = searching(archive, "largest")
+    with pytest.raises(SlideseekError, match=r"encoder 'max' of engine 'largest' cannot say which patches .*yottixel"):
+        Explainer(searcher).explain(searcher.ask.stored("s1"), "s2")
+
+
+def test_a_slide_that_is_not_there_is_named(archive):
+    searcher = searching(archive, "bars")
+    with pytest.raises(UsageError, match=r"'s22' is not in the index of engine 'bars': did you mean 's2'"):
+        Explainer(searcher).explain(searcher.ask.stored("s1"), "s22")
+
+
+def test_evidence_that_does_not_make_the_distance_shown_is_refused(archive, monkeypatch):
+    searcher = searching(archive, "bars")
+    monkeypatch.setattr(searcher.index, "search", lambda code, k, among: [Hit("s2", 1.5)])
+    with pytest.raises(PluginError, match=r"the index says 1\.5"):
+        Explainer(searcher).explain(searcher.ask.stored("s1"), "s2")
+
+
+def test_features_that_are_gone_are_named(archive):
+    searcher = searching(archive, "mean")
+    kept: list[tuple[Path, Path]] = []
+    try:
+        files = list((archive.root / "features").rglob("s2.h5"))
+        kept.extend((path, path.rename(path.with_suffix(".gone"))) for path in files)
+        assert kept
+        with pytest.raises(SlideseekError, match=r"s2\.h5 is missing: run 'slideseek build'"):
+            Explainer(searcher).explain(searcher.ask.stored("s1"), "s2")
+    finally:
+        for path, gone in kept:
+            gone.rename(path)
+
+
+def test_distances_between_rows():
+    rng = np.random.default_rng(0)
+    bits = [rng.integers(0, 256, (n, 3), dtype=np.uint8) for n in (4, 5)]
+    wanted = [[np.unpackbits(a ^ b).sum() for b in bits[1]] for a in bits[0]]
+    assert row_distances(*bits).tolist() == wanted
+    floats = [rng.normal(size=(n, 3)).astype(np.float32) for n in (4, 5)]
+    floats[0][0] = 0
+    lengths = [np.linalg.norm(rows, axis=1) for rows in floats]
+    wanted = 1 - (floats[0] @ floats[1].T)[1:] / np.outer(*lengths)[1:]
+    assert row_distances(*floats)[0].tolist() == [1.0] * 5
+    assert np.allclose(row_distances(*floats)[1:], wanted)
