@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Protocol, TypeAlias, runtime_checkable
 
-from slideseek.types import Bag, Code, CodeSpec, Float32, Float64, Hit, Mask, Patches, UInt8
+from slideseek.types import Bag, Code, CodeSpec, FeaturizerCard, Float32, Float64, Hit, Mask, Patches, UInt8
 
 
 @runtime_checkable
@@ -67,6 +67,35 @@ class Selector(Protocol):
 
 
 @runtime_checkable
+class TissueFinder(Selector, Protocol):
+    """A selector that chooses among tissue and can show which tissue it found."""
+
+    def find_tissue(self, slide: Slide, thumbnail: UInt8) -> Mask:
+        """Return bool (h, w), true where the selector sees tissue on `thumbnail`, RGB uint8 (h, w, 3) of `slide`."""
+        ...
+
+
+@runtime_checkable
+class PatchSized(Selector, Protocol):
+    """A selector whose patches all have one physical size, known before a slide is opened."""
+
+    @property
+    def patch_um(self) -> float:
+        """Side of a patch in µm."""
+        ...
+
+
+@runtime_checkable
+class ImportedPatches(Selector, Protocol):
+    """A selector that stands for patches chosen elsewhere: its results are named by their own content."""
+
+    @property
+    def imported_set(self) -> str:
+        """Name of the imported set."""
+        ...
+
+
+@runtime_checkable
 class Featurizer(Protocol):
     """Turn patch images into feature vectors."""
 
@@ -87,6 +116,15 @@ class Resizing(Protocol):
     @property
     def side(self) -> int:
         """Side in pixels the featurizer resizes patches to; 0 when it takes them as they are."""
+        ...
+
+
+@runtime_checkable
+class Described(Protocol):
+    """A featurizer that can say what it expects and whether it could run."""
+
+    def card(self) -> FeaturizerCard:
+        """Return the card; cheap: no weights are read, no network is built."""
         ...
 
 
@@ -211,6 +249,18 @@ class Index(Protocol):
 
     def load(self, folder: Path) -> None:
         """Restore what `save` wrote; may map files instead of reading them."""
+        ...
+
+
+@runtime_checkable
+class SetIndex(Index, Protocol):
+    """An index that compares sets of rows and can say how the distance of two sets follows from their rows."""
+
+    def set_distance(self, between: Float64) -> float:
+        """Return the distance of a query set to a target set, as `search` gives it.
+
+        between: float64 (query rows, target rows), the distance of every query row to every target row.
+        """
         ...
 
 

@@ -75,6 +75,23 @@ class Patches:
 
 
 @dataclass(frozen=True, slots=True)
+class FeaturizerCard:
+    """What a person asks about a featurizer before using it, answered without loading any weights.
+
+    width: length of a feature vector, None while only the weights could tell. patch_size (pixels) and mpp
+    (µm per pixel): the patches it is meant for, not a limit. licence: of the weights, or of the code where
+    there are none. weights: where they come from, "" when none are needed. present: they are in place.
+    """
+
+    width: int | None
+    patch_size: int
+    mpp: float
+    licence: str
+    weights: str
+    present: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Bag:
     """The set of patch features of one slide. It carries no label, so no encoder can peek when it encodes.
 

@@ -158,7 +158,7 @@ def test_an_unknown_name_may_be_of_a_disabled_plugin():
 
 
 def test_disabled_plugins(monkeypatch):
-    monkeypatch.setenv("SLIDESEEK_DISABLED_PLUGINS", "other, bundled")
+    monkeypatch.setenv("SLIDESEEK_DISABLED_PLUGINS", "other, components")
     registry = load_registry()
     assert registry.entries == ()
     assert registry.disabled == ("components",)

@@ -74,8 +74,7 @@ def _configured(folder: Path, registry: Registry) -> Iterator[dict[str, Any]]:
 def _card(registry: Registry, config: ComponentConfig, with_fingerprint: bool = False) -> dict[str, Any]:
     from slideseek.config import make_component
     from slideseek.errors import SlideseekError
-    from slideseek.featurizer_card import Described
-    from slideseek.interfaces import Fingerprinted
+    from slideseek.interfaces import Described, Fingerprinted
 
     known: dict[str, Any] = {}
     try:

@@ -14,9 +14,9 @@ from slideseek.archive.seals import broken_seal
 from slideseek.config import EngineConfig
 from slideseek.engine import Engine
 from slideseek.errors import SlideseekError
-from slideseek.featurizer_card import Described
 from slideseek.indexing.index_store import index_is_fresh, open_engine
 from slideseek.indexing.stage_results import Ledger
+from slideseek.interfaces import Described
 from slideseek.plugins import Registry
 from slideseek_apps.doctor.finding import Finding, counted, in_bytes
 from slideseek_apps.doctor.payload_health import look_at_payloads

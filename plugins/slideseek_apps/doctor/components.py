@@ -8,7 +8,7 @@ from typing import Any
 
 from slideseek.config import ComponentConfig, make_component
 from slideseek.errors import PluginError, SlideseekError, one_line
-from slideseek.featurizer_card import Described
+from slideseek.interfaces import Described
 from slideseek.plugins import Kind, Registration, Registry
 from slideseek.testing import run_checks
 from slideseek.testing.checks import Check

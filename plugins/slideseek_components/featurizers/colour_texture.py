@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slideseek.featurizer_card import FeaturizerCard
-from slideseek.types import Float32, Float64, Int64, UInt8
+from slideseek.types import FeaturizerCard, Float32, Float64, Int64, UInt8
 from slideseek_components.featurizers.pixel_counts import (
     HUES,
     LEVELS,

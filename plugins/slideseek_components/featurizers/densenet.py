@@ -8,8 +8,7 @@ from typing import ClassVar, Literal, TypeAlias, get_args
 
 import torch
 
-from slideseek.featurizer_card import FeaturizerCard
-from slideseek.types import Float32, UInt8
+from slideseek.types import FeaturizerCard, Float32, UInt8
 from slideseek_components.featurizers.densenet_network import WIDTH, DenseNet121, feature_names
 from slideseek_components.featurizers.pixels import IMAGENET_MEAN, IMAGENET_STD, Preparation, check_images
 from slideseek_components.featurizers.run_options import Device, check_run_options

@@ -10,8 +10,7 @@ from typing import ClassVar
 import torch
 
 from slideseek.errors import SlideseekError
-from slideseek.featurizer_card import FeaturizerCard
-from slideseek.types import Float32, UInt8
+from slideseek.types import FeaturizerCard, Float32, UInt8
 from slideseek_components.featurizers.efficientnet_lite_network import HEAD, EfficientNetLite, feature_names
 from slideseek_components.featurizers.pixels import Preparation, check_images
 from slideseek_components.featurizers.run_options import Device, check_run_options

@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slideseek.errors import SlideseekError, UsageError
-from slideseek.featurizer_card import FeaturizerCard
-from slideseek.types import Float32, UInt8
+from slideseek.types import FeaturizerCard, Float32, UInt8
 from slideseek_components.featurizers.onnx_session import Session, open_session
 from slideseek_components.featurizers.pixels import IMAGENET_MEAN, IMAGENET_STD, Preparation, check_images
 from slideseek_components.featurizers.run_options import Device, check_run_options, cores

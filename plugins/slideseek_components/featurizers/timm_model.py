@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from slideseek.errors import UsageError
-from slideseek.featurizer_card import FeaturizerCard
-from slideseek.types import Float32, UInt8
+from slideseek.types import FeaturizerCard, Float32, UInt8
 from slideseek_components.featurizers.pixels import check_images
 from slideseek_components.featurizers.run_options import Device, check_run_options
 from slideseek_components.featurizers.timm_network import FOLDER_WEIGHTS, Loaded, cached, fetch, load_network

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from skimage.color import rgb2hsv
 
-from slideseek.featurizer_card import Described
-from slideseek.interfaces import Featurizer, Fingerprinted
+from slideseek.interfaces import Described, Featurizer, Fingerprinted
 from slideseek.types import UInt8
 from slideseek_components.featurizers.colour_texture import WIDTH, ColourTexture
 from slideseek_components.featurizers.pixel_counts import (

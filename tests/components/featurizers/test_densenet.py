@@ -14,8 +14,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from slideseek.errors import SlideseekError, UsageError
-from slideseek.featurizer_card import Described
-from slideseek.interfaces import Featurizer, Fingerprinted
+from slideseek.interfaces import Described, Featurizer, Fingerprinted
 from slideseek.types import UInt8
 from slideseek_components.featurizers.densenet import DenseNet121Features, KimiaNet
 from slideseek_components.featurizers.densenet_network import DenseNet121

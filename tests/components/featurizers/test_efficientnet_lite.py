@@ -11,8 +11,7 @@ import torch
 from efficientnet_lite_pytorch import EfficientNet
 
 from slideseek.errors import DamagedError, SlideseekError
-from slideseek.featurizer_card import Described
-from slideseek.interfaces import Featurizer, Fingerprinted
+from slideseek.interfaces import Described, Featurizer, Fingerprinted
 from slideseek.types import UInt8
 from slideseek_components.featurizers import efficientnet_lite
 from slideseek_components.featurizers.efficientnet_lite import EfficientNetLite0, EfficientNetLite2

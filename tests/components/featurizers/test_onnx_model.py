@@ -11,8 +11,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from slideseek.errors import SlideseekError, UsageError
-from slideseek.featurizer_card import Described
-from slideseek.interfaces import Featurizer, Fingerprinted
+from slideseek.interfaces import Described, Featurizer, Fingerprinted
 from slideseek.types import UInt8
 from slideseek_components.featurizers import extras
 from slideseek_components.featurizers.onnx_external import has_external_data

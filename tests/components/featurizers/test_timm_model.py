@@ -15,8 +15,7 @@ import torch
 from safetensors.torch import save_file
 
 from slideseek.errors import SlideseekError, UsageError
-from slideseek.featurizer_card import Described
-from slideseek.interfaces import Featurizer, Fingerprinted
+from slideseek.interfaces import Described, Featurizer, Fingerprinted
 from slideseek.types import UInt8
 from slideseek_components.featurizers import extras
 from slideseek_components.featurizers.timm_import import import_timm

@@ -10,8 +10,8 @@ from slideseek.archive import slide_table
 from slideseek.archive.adding import StatedMpp, add_slides
 from slideseek.archive.archive import Archive
 from slideseek.archive.removing import remove_slides
-from slideseek.indexing import index_store
 from slideseek.engine import Engine
+from slideseek.indexing import index_store
 from slideseek.indexing.index_store import open_engine, open_index
 from slideseek.indexing.stage_results import Ledger
 from slideseek.plugins import load_registry
