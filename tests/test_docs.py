@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 import pytest
 
-from slideseek.cli import COMMANDS, cli
+from slideseek.cli import cli
 from slideseek.config import parse_config
 from slideseek.engine import make_engines
 from slideseek.plugins import load_registry
@@ -17,6 +17,7 @@ from slideseek_apps.bench.cell_plans import expand
 from slideseek_apps.bench.config import parse_bench_config
 
 ROOT = Path(__file__).resolve().parents[1]
+COMMANDS = cli.list_commands(click.Context(cli))
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 BLOCKS = [
     pytest.param(block, id=f"{page.relative_to(ROOT)}-{number}")

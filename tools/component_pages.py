@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from slideseek.options import describe, describe_options
-from slideseek.plugins import KINDS, PLURALS, load_registry
+from slideseek.plugins import COMPONENT_KINDS, HOOKS, load_registry
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "reference" / "components.md"
 HEAD = """# Components
@@ -20,8 +20,8 @@ def render() -> str:
     """Return the page."""
     registry = load_registry(disabled=())
     parts = [HEAD]
-    for kind in KINDS:
-        parts.append(f"\n## {PLURALS[kind].capitalize()}\n")
+    for kind in COMPONENT_KINDS:
+        parts.append(f"\n## {HOOKS[kind].removeprefix('register_').capitalize()}\n")
         for entry in registry.registrations(kind):
             if entry.distribution != "slideseek":
                 continue

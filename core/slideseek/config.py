@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import re
 import tomllib
 from collections.abc import Mapping
@@ -11,9 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from slideseek.did_you_mean import did_you_mean
 from slideseek.errors import PluginError, SlideseekError, UsageError, one_line
-from slideseek.options import option_types
-from slideseek.plugins import KINDS, Kind, Registry, nearest, output_aside
+from slideseek.options import from_table
+from slideseek.plugins import COMPONENT_KINDS, ComponentKind, Registry, output_aside
 
 CONFIG_NAME = "slideseek.toml"
 _ENGINE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -35,7 +35,7 @@ index      = { use = "hamming" }
 class ComponentConfig:
     """One component as configured: the name it is registered under and the options given."""
 
-    kind: Kind
+    kind: ComponentKind
     use: str
     options: Mapping[str, Any]
 
@@ -50,7 +50,7 @@ class EngineConfig:
     encoder: ComponentConfig
     index: ComponentConfig
 
-    def component(self, kind: Kind) -> ComponentConfig:
+    def component(self, kind: ComponentKind) -> ComponentConfig:
         """Return the component of one kind."""
         found: ComponentConfig = getattr(self, kind)
         return found
@@ -70,7 +70,7 @@ class Config:
             if engine.name == name:
                 return engine
         names = [e.name for e in self.engines]
-        hint = f"did you mean {near!r}?" if (near := nearest(name, names)) else f"configured: {', '.join(names)}"
+        hint = did_you_mean(name, names, f"configured: {', '.join(names)}")
         raise UsageError(f"no engine named {name!r} in {CONFIG_NAME}", hint)
 
 
@@ -111,30 +111,13 @@ def make_component(registry: Registry, config: ComponentConfig, where: str) -> A
     of the dataclass's fields without any coercion a person would not expect: no bool for an int, no text for
     a number. Ranges are the component's own business, in `__post_init__`.
     """
+    what = f"{config.kind} {config.use!r}"
     try:
         loaded = registry.load(config.kind, config.use)
-        hints = option_types(loaded)
+        with output_aside():
+            return from_table(loaded, config.options, where, what)
     except PluginError as error:
         raise PluginError(f"{where}: {error.cause}", error.fix) from error
-    fields = {f.name: f for f in dataclasses.fields(loaded) if f.init}
-    what = f"{config.kind} {config.use!r}"
-    for key in config.options:
-        if key not in fields:
-            near = nearest(key, fields)
-            known = f"options: {', '.join(fields)}" if fields else "it has no options"
-            raise UsageError(
-                f"{where}.{key}: no option {key!r} in {what}", f"did you mean {near!r}?" if near else known
-            )
-    for key, spec in fields.items():
-        required = spec.default is dataclasses.MISSING and spec.default_factory is dataclasses.MISSING
-        if required and key not in config.options:
-            raise UsageError(f"{where}.{key}: {what} needs this option", f"add {key} = ... to the table")
-    values = {key: typed_value(hints[key], value, f"{where}.{key}") for key, value in config.options.items()}
-    try:
-        with output_aside():
-            return loaded(**values)
-    except ValueError as error:  # ranges: by convention the message begins with the field's name
-        raise UsageError(f"{where}.{error}") from error
     except SlideseekError:
         raise
     except (Exception, SystemExit) as error:
@@ -173,11 +156,11 @@ def _engine(block: Any, position: int, source: str) -> EngineConfig:
         raise UsageError(
             f"{where}: name is {name!r}", "give it a name of letters, digits, '.', '_' and '-' (at most 64)"
         )
-    _refuse_unknown(block, ("name", *KINDS), f"engine.{name}", "key")
-    return EngineConfig(name, **{kind: _component(block, kind, f"engine.{name}") for kind in KINDS})
+    _refuse_unknown(block, ("name", *COMPONENT_KINDS), f"engine.{name}", "key")
+    return EngineConfig(name, **{kind: _component(block, kind, f"engine.{name}") for kind in COMPONENT_KINDS})
 
 
-def _component(block: Mapping[str, Any], kind: Kind, where: str) -> ComponentConfig:
+def _component(block: Mapping[str, Any], kind: ComponentKind, where: str) -> ComponentConfig:
     table = block.get(kind)
     if isinstance(table, str):
         table = {"use": table}
@@ -190,25 +173,7 @@ def _component(block: Mapping[str, Any], kind: Kind, where: str) -> ComponentCon
 def _refuse_unknown(table: Mapping[str, Any], known: tuple[str, ...], where: str, what: str) -> None:
     for key in table:
         if key not in known:
-            near = nearest(key, known)
-            raise UsageError(
-                f"{where}: unknown {what} {key!r}", f"did you mean {near!r}?" if near else f"known: {', '.join(known)}"
-            )
-
-
-def typed_value(hint: Any, value: Any, where: str) -> Any:
-    """Check one value against a type without coercion; JSON mode lets an array be a tuple and text a path."""
-    from pydantic import TypeAdapter, ValidationError
-
-    try:
-        return TypeAdapter(hint).validate_json(json.dumps(value), strict=True)
-    except ValidationError as error:
-        first = error.errors()[0]
-        inner = "".join(f"[{part}]" for part in first["loc"] if isinstance(part, int))
-        wanted = first["msg"].replace("Input should be", "must be")
-        raise UsageError(f"{where}{inner}: {wanted}, not {json.dumps(value)}") from error
-    except TypeError as error:
-        raise UsageError(f"{where}: {type(value).__name__} values are not allowed in options") from error
+            raise UsageError(f"{where}: unknown {what} {key!r}", did_you_mean(key, known, f"known: {', '.join(known)}"))
 
 
 def _plain(value: Any) -> Any:

@@ -16,7 +16,7 @@ from slideseek.config import EngineConfig, make_component, settings
 from slideseek.digests import digest
 from slideseek.errors import PluginError, UsageError
 from slideseek.interfaces import Encoder, Featurizer, Fingerprinted, Index, Resizing, Selector, Slide, Trainable
-from slideseek.plugins import KINDS, Kind, Registry
+from slideseek.plugins import COMPONENT_KINDS, ComponentKind, Registry
 from slideseek.slides.patch_images import patch_images
 from slideseek.types import Bag, Code, CodeSpec, Float32, Patches, UInt8
 
@@ -28,7 +28,7 @@ class Resolved:
     settings: by kind, the options with their defaults and what else decides the output; kept with every result.
     """
 
-    settings: Mapping[Kind, Mapping[str, Any]]
+    settings: Mapping[ComponentKind, Mapping[str, Any]]
     spec: CodeSpec
     trainable: bool
 
@@ -84,7 +84,7 @@ class Engine:
         made: Index = self._make("index")
         return made
 
-    def _make(self, kind: Kind) -> Any:
+    def _make(self, kind: ComponentKind) -> Any:
         return make_component(self.registry, self.config.component(kind), f"engine.{self.name}.{kind}")
 
     def select(self, slide: Slide) -> Patches:
@@ -161,8 +161,9 @@ def name_features(select_settings: str, featurizer: Mapping[str, Any]) -> str:
 
 def make_engine(config: EngineConfig, registry: Registry) -> Engine:
     """Build an engine's components and check that they fit, before any slide is opened."""
-    parts: dict[Kind, Any] = {
-        kind: make_component(registry, config.component(kind), f"engine.{config.name}.{kind}") for kind in KINDS
+    parts: dict[ComponentKind, Any] = {
+        kind: make_component(registry, config.component(kind), f"engine.{config.name}.{kind}")
+        for kind in COMPONENT_KINDS
     }
     spec = parts["encoder"].spec(parts["featurizer"].width)
     if reason := parts["index"].refuses(spec):
@@ -171,7 +172,7 @@ def make_engine(config: EngineConfig, registry: Registry) -> Engine:
             f" {config.encoder.use!r} ({spec}): {reason}",
             "choose another index: 'slideseek plugins list'",
         )
-    resolved: dict[Kind, dict[str, Any]] = {}
+    resolved: dict[ComponentKind, dict[str, Any]] = {}
     for kind, component in parts.items():
         resolved[kind] = resolved_settings(component, config.component(kind).use)
     engine = Engine(config, registry, Resolved(resolved, spec, isinstance(parts["encoder"], Trainable)))
@@ -196,7 +197,7 @@ def make_engines(configs: Sequence[EngineConfig], registry: Registry) -> list[En
 def signature(config: EngineConfig, registry: Registry) -> str:
     """Name a configuration and the versions of the plugins it uses, without importing any."""
     parts = []
-    for kind in KINDS:
+    for kind in COMPONENT_KINDS:
         component = config.component(kind)
         try:
             owner = registry.find(kind, component.use)

@@ -1,4 +1,4 @@
-"""The four hooks a plugin may implement, one a kind of component.
+"""The hooks a plugin may implement, one per kind of thing it can add.
 
 A plugin is a module (or object) named by an entry point in the group `slideseek`::
 
@@ -9,6 +9,8 @@ A plugin is a module (or object) named by an entry point in the group `slideseek
         register("my-encoder", "my_package.encoder:MyEncoder", "one line that says what it does")
 
 The second argument is an import string, so that listing plugins imports none of them.
+
+A hook exists when at least two bundled implementations use it.
 """
 
 from collections.abc import Callable
@@ -22,7 +24,7 @@ hookspec = pluggy.HookspecMarker(PROJECT)
 hookimpl = pluggy.HookimplMarker(PROJECT)
 
 Register: TypeAlias = Callable[[str, str, str], None]
-"""`register(name, "package.module:Class", "one-line summary")`"""
+"""`register(name, "package.module:Name", "one-line summary")`"""
 
 
 class Hooks:
@@ -43,3 +45,11 @@ class Hooks:
     @hookspec
     def register_indexes(self, register: Register) -> None:
         """Register classes that find the nearest codes (`slideseek.interfaces.Index`)."""
+
+    @hookspec
+    def register_commands(self, register: Register) -> None:
+        """Register commands of the command line (`click.Command` objects)."""
+
+    @hookspec
+    def register_datasets(self, register: Register) -> None:
+        """Register kinds of data the benchmark can read (`slideseek_apps.bench.datasets.Adapter` classes)."""

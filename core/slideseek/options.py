@@ -1,16 +1,21 @@
-"""The options of a component as people read them: name, allowed values, default."""
+"""Options: a dataclass made from a table of a configuration, and its fields as people read them."""
 
 from __future__ import annotations
 
 import dataclasses
 import inspect
+import json
 import re
 import sys
 import types
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from slideseek.errors import PluginError, message
+from slideseek.did_you_mean import did_you_mean
+from slideseek.errors import PluginError, UsageError, message
+
+Made = TypeVar("Made")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -21,6 +26,51 @@ class Option:
     type: str
     default: str
     required: bool
+
+
+def from_table(
+    kind: type[Made], table: Mapping[str, Any], where: str, what: str = "", base: Path | None = None
+) -> Made:
+    """Make a dataclass from a table of a TOML file; unknown keys, missing keys and wrong types are a `UsageError`.
+
+    Values are checked against the types of the fields without any coercion a person would not expect: no bool for an
+    int, no text for a number. Ranges are the class's own business, in `__post_init__`.
+
+    where: the key path for messages, such as `engine.sbfv-5k.encoder`. what: names the class in messages, by default
+    `where`. base: the folder relative paths among the values start at.
+    """
+    what = what or where
+    fields = {spec.name: spec for spec in dataclasses.fields(kind) if spec.init}  # type: ignore[arg-type]
+    hints = option_types(kind)
+    for key in table:
+        if key not in fields:
+            known = f"options: {', '.join(fields)}" if fields else "it has no options"
+            raise UsageError(f"{where}.{key}: no option {key!r} in {what}", did_you_mean(key, fields, known))
+    for key, spec in fields.items():
+        if _is_required(spec) and key not in table:
+            raise UsageError(f"{where}.{key}: {what} needs this option", f"add {key} = ... to the table")
+    values = {key: typed_value(hints[key], value, f"{where}.{key}") for key, value in table.items()}
+    if base is not None:
+        values = {key: base / value if isinstance(value, Path) else value for key, value in values.items()}
+    try:
+        return kind(**values)
+    except ValueError as error:  # ranges: by convention the message begins with the field's name
+        raise UsageError(f"{where}.{error}") from error
+
+
+def typed_value(hint: Any, value: Any, where: str) -> Any:
+    """Check one value against a type without coercion; JSON mode lets an array be a tuple and text a path."""
+    from pydantic import TypeAdapter, ValidationError
+
+    try:
+        return TypeAdapter(hint).validate_json(json.dumps(value), strict=True)
+    except ValidationError as error:
+        first = error.errors()[0]
+        inner = "".join(f"[{part}]" for part in first["loc"] if isinstance(part, int))
+        wanted = first["msg"].replace("Input should be", "must be")
+        raise UsageError(f"{where}{inner}: {wanted}, not {json.dumps(value)}") from error
+    except TypeError as error:
+        raise UsageError(f"{where}: {type(value).__name__} values are not allowed in options") from error
 
 
 def describe_options(component: type[Any]) -> list[Option]:

@@ -1,6 +1,6 @@
-"""Find plugins, keep what they register, and load one component when it is asked for.
+"""Find plugins, keep what they register, and import one thing when it is asked for.
 
-Listing imports no component: a plugin registers import strings. A plugin that fails to load is one
+Listing imports nothing that is registered: a plugin registers import strings. A plugin that fails to load is one
 `Broken` line and the rest works.
 """
 
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import difflib
 import importlib
 import os
 import sys
@@ -19,23 +18,30 @@ from typing import Any, Literal, TypeAlias, get_args
 
 import pluggy
 
+from slideseek.did_you_mean import did_you_mean
 from slideseek.errors import PluginError, one_line
 from slideseek.hookspecs import PROJECT, Hooks
 
-Kind: TypeAlias = Literal["selector", "featurizer", "encoder", "index"]
+ComponentKind: TypeAlias = Literal["selector", "featurizer", "encoder", "index"]
+COMPONENT_KINDS: tuple[ComponentKind, ...] = get_args(ComponentKind)
+"""The four components of an engine, in the order of its stages."""
+
+Kind: TypeAlias = Literal["selector", "featurizer", "encoder", "index", "command", "dataset"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
-PLURALS: dict[Kind, str] = {
-    "selector": "selectors",
-    "featurizer": "featurizers",
-    "encoder": "encoders",
-    "index": "indexes",
+HOOKS: dict[Kind, str] = {
+    "selector": "register_selectors",
+    "featurizer": "register_featurizers",
+    "encoder": "register_encoders",
+    "index": "register_indexes",
+    "command": "register_commands",
+    "dataset": "register_datasets",
 }
 DISABLED_VARIABLE = "SLIDESEEK_DISABLED_PLUGINS"
 
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """One component as a plugin announced it. `target` is `package.module:Class`."""
+    """One thing as a plugin announced it. `target` is its import string, `package.module:Name`."""
 
     kind: Kind
     name: str
@@ -63,7 +69,7 @@ class Broken:
 
 @dataclass(frozen=True, slots=True)
 class Registry:
-    """Everything the installed plugins offer. Made afresh by `load_registry`; there is no global one."""
+    """What the installed plugins offer, of the kinds asked for. Made by `load_registry`; there is no global one."""
 
     entries: tuple[Registration, ...] = ()
     broken: tuple[Broken, ...] = ()
@@ -86,7 +92,7 @@ class Registry:
                 f"uninstall one, or set {DISABLED_VARIABLE} to the plugin you do not want",
             )
         known = sorted({e.name for e in self.entries if e.kind == kind})
-        hint = f"did you mean {near!r}?" if (near := nearest(name, known)) else f"available: {', '.join(known)}"
+        hint = did_you_mean(name, known, f"available: {', '.join(known)}")
         if self.broken:
             hint += f" ({len(self.broken)} broken: see 'slideseek plugins list')"
         if self.disabled:
@@ -94,29 +100,39 @@ class Registry:
         raise PluginError(f"no {kind} named {name!r}", hint)
 
     def load(self, kind: Kind, name: str) -> type[Any]:
-        """Import the component class of `name` and check that it can be a component of its kind."""
+        """Import the class registered under `name` and check that it can be of its kind; a command is no class."""
         entry = self.find(kind, name)
+        loaded = import_target(entry)
         where = f"{kind} {name!r} of {entry.owner}"
-        module, separator, attribute = entry.target.partition(":")
-        if not (module and separator and attribute):
-            raise PluginError(f"{where}: import string {entry.target!r} is not 'package.module:Class'")
-        try:
-            with output_aside():
-                loaded = getattr(importlib.import_module(module), attribute)
-        except (Exception, SystemExit) as error:  # a plugin's import can raise anything; the person needs its one line
-            raise PluginError(
-                f"{where} cannot be imported from {entry.target!r} ({one_line(error)})",
-                "install what it needs, or update the plugin",
-            ) from error
         if not (isinstance(loaded, type) and dataclasses.is_dataclass(loaded)):
             raise PluginError(f"{where}: {entry.target!r} is not a dataclass; a component's fields are its options")
         if missing := _missing_members(kind, loaded):
-            raise PluginError(f"{where}: class {attribute} lacks {', '.join(missing)} of the {kind} interface")
+            raise PluginError(f"{where}: class {loaded.__name__} lacks {', '.join(missing)} of the {kind} interface")
         return loaded
 
 
-def load_registry(extra: Sequence[tuple[str, object]] = (), disabled: Iterable[str] | None = None) -> Registry:
-    """Ask every installed plugin what it offers.
+def import_target(entry: Registration) -> Any:
+    """Import what a registration names; whatever goes wrong is a `PluginError` that names the plugin."""
+    where = f"{entry.kind} {entry.name!r} of {entry.owner}"
+    module, separator, attribute = entry.target.partition(":")
+    if not (module and separator and attribute):
+        raise PluginError(f"{where}: import string {entry.target!r} is not 'package.module:Name'")
+    try:
+        with output_aside():
+            return getattr(importlib.import_module(module), attribute)
+    except (Exception, SystemExit) as error:  # a plugin's import can raise anything; the person needs its one line
+        raise PluginError(
+            f"{where} cannot be imported from {entry.target!r} ({one_line(error)})",
+            "install what it needs, or update the plugin",
+        ) from error
+
+
+def load_registry(
+    extra: Sequence[tuple[str, object]] = (),
+    disabled: Iterable[str] | None = None,
+    kinds: Sequence[Kind] = COMPONENT_KINDS,
+) -> Registry:
+    """Ask every installed plugin what it offers of some kinds, by default the components of engines.
 
     extra: (name, module or object with hook implementations) used beside the installed ones, for tests and
     notebooks. disabled: plugin or distribution names to leave out; by default those in the environment
@@ -135,7 +151,7 @@ def load_registry(extra: Sequence[tuple[str, object]] = (), disabled: Iterable[s
             return
         try:
             with output_aside():
-                entries.extend(_collect(name, distribution, version, load()))
+                entries.extend(collect(name, distribution, version, load(), kinds))
         except (Exception, SystemExit) as error:  # isolation: one broken plugin must not take the others down
             broken.append(Broken(name, distribution, version, one_line(error)))
 
@@ -154,48 +170,41 @@ def output_aside() -> Iterator[None]:
         yield
 
 
-def nearest(name: str, known: Iterable[str], cutoff: float = 0.6) -> str:
-    """Return the known name most like `name`, or "" when none is close (likeness from 0 to 1, at least `cutoff`)."""
-    found = difflib.get_close_matches(name, list(known), n=1, cutoff=cutoff)
-    return found[0] if found else ""
-
-
 def _origin(point: EntryPoint) -> tuple[str, str]:
     return (point.dist.name, point.dist.version) if point.dist else (point.value, "-")
 
 
-def _collect(name: str, distribution: str, version: str, plugin: object) -> list[Registration]:
-    """Call the four hooks of one plugin in a manager of its own, so that its mistakes are its own."""
+def collect(name: str, distribution: str, version: str, plugin: object, kinds: Sequence[Kind]) -> list[Registration]:
+    """Call the hooks of one plugin in a manager of its own, so that its mistakes are its own."""
     manager = pluggy.PluginManager(PROJECT)
     manager.add_hookspecs(Hooks)
     manager.register(plugin, name)
     manager.check_pending()  # a hook with a misspelt name is an error, not silence
+    if not manager.get_hookcallers(plugin):
+        raise LookupError("it registers nothing (is a hook without the @hookimpl mark?)")
     found: list[Registration] = []
-
-    for kind in KINDS:
+    for kind in kinds:
 
         def register(item: str, target: str, summary: str, kind: Kind = kind) -> None:
             given: tuple[tuple[object, str], ...] = ((item, "name"), (target, "import string"), (summary, "summary"))
             for value, what in given:
                 if not isinstance(value, str) or not value.strip():
-                    raise TypeError(f"register_{PLURALS[kind]}: the {what} must be a non-empty string, not {value!r}")
+                    raise TypeError(f"{HOOKS[kind]}: the {what} must be a non-empty string, not {value!r}")
             found.append(Registration(kind, item, target, summary, name, distribution, version))
 
-        getattr(manager.hook, f"register_{PLURALS[kind]}")(register=register)
-    if not found:
-        raise LookupError("it registers nothing (is a hook without the @hookimpl mark?)")
+        getattr(manager.hook, HOOKS[kind])(register=register)
     return found
 
 
 def _missing_members(kind: Kind, loaded: type[Any]) -> list[str]:
-    """Return the members of the kind's protocol that the class has not."""
+    """Return the members of the kind's interface that the class lacks."""
     from slideseek import interfaces
 
-    protocol = {
+    protocols: dict[Kind, type] = {
         "selector": interfaces.Selector,
         "featurizer": interfaces.Featurizer,
         "encoder": interfaces.Encoder,
         "index": interfaces.Index,
-    }[kind]
-    wanted = sorted(m for m in vars(protocol) if not m.startswith("_"))
+    }
+    wanted = sorted(m for m in vars(protocols[kind]) if not m.startswith("_")) if kind in protocols else ["load"]
     return [m for m in wanted if not hasattr(loaded, m) and m not in getattr(loaded, "__annotations__", {})]

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from slideseek.plugins import KINDS, Kind, Registration, load_registry
+from slideseek.plugins import COMPONENT_KINDS, ComponentKind, Registration, load_registry
 from slideseek.testing import Check, encoder_checks, featurizer_checks, index_checks, selector_checks
 
-CHECKS: dict[Kind, Callable[[], tuple[Check, ...]]] = {
+CHECKS: dict[ComponentKind, Callable[[], tuple[Check, ...]]] = {
     "selector": selector_checks,
     "featurizer": featurizer_checks,
     "encoder": encoder_checks,
@@ -81,7 +81,7 @@ def timm_weights(folder: Path) -> dict[str, Any]:
     return {"model": "resnet10t", "weights": folder / "resnet10t.pth"}
 
 
-OPTIONS: dict[tuple[Kind, str], Callable[[Path], dict[str, Any]]] = {
+OPTIONS: dict[tuple[ComponentKind, str], Callable[[Path], dict[str, Any]]] = {
     ("featurizer", "densenet121"): densenet_weights,
     ("featurizer", "kimianet"): densenet_weights,
     ("featurizer", "onnx"): onnx_weights,
@@ -89,16 +89,16 @@ OPTIONS: dict[tuple[Kind, str], Callable[[Path], dict[str, Any]]] = {
 }
 
 # Components that stand for results made elsewhere: they can do nothing themselves, which their own tests show.
-STAND_INS: set[tuple[Kind, str]] = {("selector", "imported"), ("featurizer", "imported")}
+STAND_INS: set[tuple[ComponentKind, str]] = {("selector", "imported"), ("featurizer", "imported")}
 
 # Components that stand on an extra: without it they cannot be made here.
-EXTRAS: dict[tuple[Kind, str], str] = {("index", "annoy"): "annoy"}
+EXTRAS: dict[tuple[ComponentKind, str], str] = {("index", "annoy"): "annoy"}
 
 
 @pytest.fixture(scope="session")
 def options(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Registration, type], dict[str, Any]]:
     """Return a function from a component to the options it is made with; files are written once a session."""
-    made: dict[tuple[Kind, str], dict[str, Any]] = {}
+    made: dict[tuple[ComponentKind, str], dict[str, Any]] = {}
 
     def options_of(entry: Registration, loaded: type) -> dict[str, Any]:
         key = (entry.kind, entry.name)
@@ -128,7 +128,7 @@ def test_bundled(entry: Registration, check: Check, options: Callable[[Registrat
 
 
 def test_every_kind_is_bundled() -> None:
-    assert {entry.kind for entry in BUNDLED} == set(KINDS)
+    assert {entry.kind for entry in BUNDLED} == set(COMPONENT_KINDS)
 
 
 def test_nothing_bundled_is_broken_or_doubled() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from slideseek.errors import PluginError
 from slideseek.hookspecs import hookimpl
-from slideseek.plugins import KINDS, Registry, load_registry
+from slideseek.plugins import COMPONENT_KINDS, Registry, load_registry
 
 
 def plugin(**hooks):
@@ -28,7 +28,7 @@ def offers(name, target="slideseek_components.encoders.mean:Mean"):
 def test_every_bundled_component_loads_and_honours_its_kind():
     registry = load_registry()
     assert registry.broken == ()
-    for kind in KINDS:
+    for kind in COMPONENT_KINDS:
         entries = registry.registrations(kind)
         assert entries
         for entry in entries:
@@ -97,7 +97,7 @@ def test_a_broken_plugin_is_one_line_and_the_rest_works(broken, reason):
     [
         ("no_such_module_here:X", "cannot be imported"),
         ("slideseek_components.encoders.mean:Nope", "cannot be imported"),
-        ("slideseek_components.encoders.mean", "not 'package.module:Class'"),
+        ("slideseek_components.encoders.mean", "not 'package.module:Name'"),
         ("slideseek.plugins:load_registry", "is not a dataclass"),
         ("slideseek_components.indexes.hamming:Hamming", "lacks encode, spec"),
     ],

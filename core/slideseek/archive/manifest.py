@@ -8,8 +8,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from slideseek.did_you_mean import nearest
 from slideseek.errors import UsageError
-from slideseek.plugins import nearest
 
 # Role of a column and the headings it is known by, the preferred first. A second column of the same role stays
 # a free field.

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from slideseek.archive.archive import Archive
+from slideseek.did_you_mean import did_you_mean
 from slideseek.errors import UsageError
-from slideseek.plugins import nearest
 
 
 def remove_slides(archive: Archive, slide_ids: Sequence[str]) -> None:
@@ -14,8 +14,7 @@ def remove_slides(archive: Archive, slide_ids: Sequence[str]) -> None:
     catalog = archive.catalog
     for slide_id in slide_ids:
         if catalog.slides.get(slide_id) is None:
-            near = nearest(slide_id, catalog.slides.ids())
-            hint = f"did you mean {near!r}?" if near else "'slideseek status' lists the slides"
+            hint = did_you_mean(slide_id, catalog.slides.ids(), "'slideseek status' lists the slides")
             raise UsageError(f"no slide {slide_id!r} in this archive", hint)
     with catalog.transaction():
         for slide_id in slide_ids:

@@ -1,9 +1,8 @@
-"""The command `slideseek`: one module a command, imported when the command is called."""
+"""The command `slideseek`: a group of registered commands, each imported when it is called."""
 
 from __future__ import annotations
 
 import contextlib
-import importlib
 import os
 import sys
 import traceback
@@ -12,63 +11,66 @@ from typing import TYPE_CHECKING
 import click
 
 from slideseek import __version__
+from slideseek.hookspecs import PROJECT, Register, hookimpl
 
 if TYPE_CHECKING:
     from slideseek.errors import SlideseekError
-
-# Name of a command, and its one line of help, so that `slideseek --help` imports none of them.
-COMMANDS = {
-    "init": "Make an archive: a folder with a configuration and a catalogue.",
-    "add": "Add slides, or folders of slides, to an archive.",
-    "import": "Import features that another tool computed.",
-    "build": "Do what is missing: select, featurize, fit, encode, index.",
-    "search": "Find the slides most similar to a slide.",
-    "session": "Search an archive in a conversation: filter, mark, explain, export.",
-    "explain": "Show which patches made two slides match.",
-    "report": "Write queries and their hits as one HTML page.",
-    "history": "List what was asked of an archive.",
-    "replay": "Ask a query of the history again: are the hits the same?",
-    "export": "Write features, patches, codes or the table of slides for other tools.",
-    "remove": "Take slides out of an archive; their files stay untouched.",
-    "status": "Tell what is done, what failed and why.",
-    "inspect": "Look at one slide: resolution, levels, tissue, patches, and a picture.",
-    "featurizers": "List feature networks with licence and whether the weights are here.",
-    "plugins": "List, show and check the installed components.",
-    "doctor": "Check versions, device, plugins, weights and an archive.",
-    "bench": "Compare engines: run a grid, score ranked lists, write the report.",
-    "serve": "Browse and search an archive in the browser, on this machine only.",
-    "demo": "Generate slides, build an archive of them and search it.",
-}
-# Commands whose module cannot have their name.
-MODULES = {
-    "import": "slideseek_apps.interchange.import_command",
-    "export": "slideseek_apps.interchange.export_command",
-    "explain": "slideseek_apps.reports.explain_command",
-    "report": "slideseek_apps.reports.report_command",
-    "session": "slideseek_apps.session.session_command",
-    "serve": "slideseek_apps.viewer.serve_command",
-    "doctor": "slideseek_apps.doctor.doctor_command",
-    "bench": "slideseek_apps.bench.commands",
-    "demo": "slideseek_apps.demo.demo_command",
-}
+    from slideseek.plugins import Registration, Registry
 
 EXIT_ERROR, EXIT_FAILED_SLIDES, EXIT_INTERRUPTED = 1, 3, 130
 DEBUG_VARIABLE = "SLIDESEEK_DEBUG"
+_REGISTRY = "slideseek.cli.registry"
 
 
-class LazyGroup(click.Group):
-    """A group whose commands are imported when they are called."""
+@hookimpl
+def register_commands(register: Register) -> None:
+    """Register the commands every archive needs, in the order people meet them."""
+    here = "slideseek.cli"
+    register("init", f"{here}.init:command", "Make an archive: a folder with a configuration and a catalogue.")
+    register("add", f"{here}.add:command", "Add slides, or folders of slides, to an archive.")
+    register("build", f"{here}.build:command", "Do what is missing: select, featurize, fit, encode, index.")
+    register("search", f"{here}.search:command", "Find the slides most similar to a slide.")
+    register("status", f"{here}.status:command", "Show what is done, what failed and why.")
+    register("remove", f"{here}.remove:command", "Take slides out of an archive; their files stay untouched.")
+    register("history", f"{here}.history:command", "List the queries of an archive.")
+    register("replay", f"{here}.replay:command", "Run a query of the history again: are the hits the same?")
+    register("inspect", f"{here}.inspect:command", "Look at one slide: resolution, levels, tissue, patches, a picture.")
+    register("featurizers", f"{here}.featurizers:command", "List feature networks, their licences and weights.")
+    register("plugins", f"{here}.plugins:command", "List, show, check and create plugins.")
+
+
+class CommandGroup(click.Group):
+    """A group of registered commands; one is imported when it is called.
+
+    running: the registration of the command that was last called, so that a crash can name its owner.
+    """
+
+    running: Registration | None = None
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
+        return list(self.registered(ctx))
+
+    def registered(self, ctx: click.Context) -> dict[str, Registration]:
+        """Return every command that can be called, by name: those of core first, then those of plugins."""
+        core = _core()
+        return core | {
+            entry.name: entry for entry in _installed(ctx).registrations("command") if entry.name not in core
+        }
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
-            return None
-        module = MODULES.get(cmd_name, f"slideseek.cli.{cmd_name}")
-        command = importlib.import_module(module).command
+        from slideseek.errors import PluginError
+        from slideseek.plugins import import_target
+
+        entry = _core().get(cmd_name)
+        if entry is None:
+            registry = _installed(ctx)
+            if not any(one.name == cmd_name for one in registry.registrations("command")):
+                return None
+            entry = registry.find("command", cmd_name)
+        command = import_target(entry)
         if not isinstance(command, click.Command):
-            raise TypeError(f"{module}.command is not a command")
+            raise PluginError(f"command {cmd_name!r} of {entry.owner}: {entry.target!r} is not a click command")
+        self.running = entry
         return command
 
     def invoke(self, ctx: click.Context) -> object:
@@ -78,22 +80,69 @@ class LazyGroup(click.Group):
             return 0
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        core, registry = _core(), _installed(ctx)
         with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+            formatter.write_dl([(entry.name, entry.summary) for entry in core.values()])
+        entries = registry.registrations("command")
+        ours = [(entry.name, entry.summary) for entry in entries if entry.distribution == PROJECT]
+        theirs = [(e.name, f"{e.summary} (from {e.owner})") for e in entries if e.distribution != PROJECT]
+        lost = [
+            (broken.plugin, f"of {broken.distribution} {broken.version}: {broken.reason}") for broken in registry.broken
+        ]
+        taken = [(e.name, f"of {e.owner}: slideseek has a command of this name") for e in entries if e.name in core]
+        for title, rows in (
+            ("Applications", ours),
+            ("From other plugins", [row for row in theirs if row[0] not in core]),
+            ("Broken plugins", lost + taken),
+        ):
+            if rows:
+                with formatter.section(title):
+                    formatter.write_dl(rows)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
-            from slideseek.plugins import nearest
-
-            near = nearest(args[0], COMMANDS)
-            hint = f" Did you mean '{near}'?" if near else ""
-            raise click.UsageError(f"No such command '{args[0]}'.{hint}", ctx)
+        if args and args[0] not in _core() and not args[0].startswith("-"):
+            known = self.registered(ctx)
+            if args[0] not in known:
+                raise click.UsageError(_no_command(args[0], known, _installed(ctx)), ctx)
         return super().resolve_command(ctx, args)
 
 
-@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+def _core() -> dict[str, Registration]:
+    """Return the commands of core by name, without a look at the installed plugins."""
+    from slideseek.plugins import collect
+
+    entries = collect(PROJECT, PROJECT, __version__, sys.modules[__name__], ("command",))
+    return {entry.name: entry for entry in entries}
+
+
+def _installed(ctx: click.Context) -> Registry:
+    """Return the commands of installed plugins, looked up once per call of the command line."""
+    from slideseek.plugins import load_registry
+
+    meta = ctx.find_root().meta
+    if _REGISTRY not in meta:
+        meta[_REGISTRY] = load_registry(kinds=("command",))
+    found: Registry = meta[_REGISTRY]
+    return found
+
+
+def _no_command(name: str, known: dict[str, Registration], registry: Registry) -> str:
+    from slideseek.did_you_mean import nearest
+
+    lost = [one for one in registry.broken if one.plugin == name]
+    if lost:
+        return f"The plugin '{name}' of {lost[0].distribution} {lost[0].version} is broken: {lost[0].reason}"
+    if name in registry.disabled:
+        return f"The plugin '{name}' is disabled by SLIDESEEK_DISABLED_PLUGINS."
+    near = nearest(name, known)
+    hint = f" Did you mean '{near}'?" if near else ""
+    broken = f" Broken plugins may have it: {', '.join(b.plugin for b in registry.broken)}." if registry.broken else ""
+    return f"No such command '{name}'.{hint}{broken}"
+
+
+@click.group(cls=CommandGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="slideseek")
 def cli() -> None:
     """Search whole-slide images by what they look like.
@@ -127,7 +176,8 @@ def main(args: list[str] | None = None) -> None:
         if known is not None:
             sys.exit(_tell(known))
         traceback.print_exc()
-        click.echo(f"error: this is a bug of slideseek {__version__}", err=True)
+        owner = cli.running.owner if cli.running else f"slideseek {__version__}"
+        click.echo(f"error: this is a bug of {owner}", err=True)
         click.echo("  fix: report it, with the command and the lines above", err=True)
         sys.exit(EXIT_ERROR)
     sys.exit(code if isinstance(code, int) else 0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -10,23 +11,25 @@ import click
 
 from slideseek.cli.options import json_option
 from slideseek.cli.output import print_json, print_table
+from slideseek.did_you_mean import did_you_mean
 from slideseek.errors import UsageError
-from slideseek.plugins import KINDS, Kind, Registration, Registry, load_registry, nearest
+from slideseek.plugins import COMPONENT_KINDS, KINDS, ComponentKind, Kind, Registration, Registry, load_registry
 
-kind_option = click.option("--kind", type=click.Choice(KINDS), help="The kind, where two kinds share a name.")
+SHOWN: tuple[Kind, ...] = (*COMPONENT_KINDS, "dataset")
+"""Kinds whose options can be shown: those that are dataclasses."""
 
 
 @click.group()
 def command() -> None:
-    """List, show and check the installed components."""
+    """List, show, check and create plugins."""
 
 
 @command.command("list")
-@click.option("--kind", type=click.Choice(KINDS), help="Only components of this kind.")
+@click.option("--kind", type=click.Choice(KINDS), help="Only this kind.")
 @json_option
 def list_plugins(kind: str | None, as_json: bool) -> None:
-    """List every component that can be named in a configuration."""
-    registry = load_registry()
+    """List what the installed plugins add: components for a configuration, commands, and kinds of datasets."""
+    registry = load_registry(kinds=KINDS)
     entries = registry.registrations(cast("Kind | None", kind))
     if as_json:
         print_json(
@@ -46,14 +49,14 @@ def list_plugins(kind: str | None, as_json: bool) -> None:
 
 @command.command("show")
 @click.argument("name")
-@kind_option
+@click.option("--kind", type=click.Choice(SHOWN), help="The kind, where two kinds share a name.")
 @json_option
 def show_plugin(name: str, kind: str | None, as_json: bool) -> None:
     """Show a component: what it does, where it comes from, and its options with types and defaults."""
     from slideseek.options import describe, describe_options
 
-    registry = load_registry()
-    entry = _find(registry, name, kind)
+    registry = load_registry(kinds=SHOWN)
+    entry = _find(registry, name, kind, SHOWN)
     loaded = registry.load(entry.kind, entry.name)
     options = describe_options(loaded)
     text = describe(loaded)
@@ -72,7 +75,7 @@ def show_plugin(name: str, kind: str | None, as_json: bool) -> None:
 
 @command.command("check")
 @click.argument("name")
-@kind_option
+@click.option("--kind", type=click.Choice(COMPONENT_KINDS), help="The kind, where two kinds share a name.")
 @click.option("--set", "options", multiple=True, metavar="OPTION=VALUE", help="An option, in TOML (may be repeated).")
 @json_option
 def check_plugin(name: str, kind: str | None, options: tuple[str, ...], as_json: bool) -> int:
@@ -84,15 +87,16 @@ def check_plugin(name: str, kind: str | None, options: tuple[str, ...], as_json:
     from slideseek.testing import run_checks
 
     registry = load_registry()
-    entry = _find(registry, name, kind)
+    entry = _find(registry, name, kind, COMPONENT_KINDS)
+    component = cast("ComponentKind", entry.kind)
     try:
         given: dict[str, Any] = tomllib.loads("\n".join(options))
     except tomllib.TOMLDecodeError as error:
         fix = "write OPTION=VALUE as in TOML, such as percent=20 or colour='histogram'"
         raise UsageError(f"--set: {error}", fix) from error
-    config = ComponentConfig(entry.kind, entry.name, given)
+    config = ComponentConfig(component, entry.name, given)
     make_component(registry, config, entry.name)  # a wrong option is an error here, not twenty failed checks
-    results = run_checks(entry.kind, lambda: make_component(registry, config, entry.name))
+    results = run_checks(component, lambda: make_component(registry, config, entry.name))
     failed = [result for result in results if not result.passed]
     if as_json:
         print_json({"kind": entry.kind, "name": entry.name, "checks": [dataclasses.asdict(r) for r in results]})
@@ -107,7 +111,9 @@ def check_plugin(name: str, kind: str | None, options: tuple[str, ...], as_json:
 
 @command.command("new")
 @click.argument("name")
-@click.option("--kind", type=click.Choice(KINDS), default="encoder", show_default=True, help="What to start with.")
+@click.option(
+    "--kind", type=click.Choice(COMPONENT_KINDS), default="encoder", show_default=True, help="What to start with."
+)
 @click.option(
     "--dir", "folder", type=click.Path(path_type=Path), default=".", show_default=True, help="Where to put its folder."
 )
@@ -115,19 +121,19 @@ def new_plugin(name: str, kind: str, folder: Path) -> None:
     """Write a new plugin distribution that works: a package, one component, and tests that run the kit."""
     from slideseek.testing.scaffold import create
 
-    made = create(folder, name, cast("Kind", kind))
+    made = create(folder, name, cast("ComponentKind", kind))
     click.echo(f"wrote {made}")
     click.echo(f"next: pip install -e {made} && slideseek plugins check {name}")
 
 
-def _find(registry: Registry, name: str, kind: str | None) -> Registration:
-    kinds = [k for k in KINDS if kind in (None, k)]
+def _find(registry: Registry, name: str, kind: str | None, among: Sequence[Kind]) -> Registration:
+    kinds = [k for k in among if kind in (None, k)]
     found = [k for k in kinds if any(e.name == name for e in registry.registrations(k))]
     if len(found) > 1:
         raise UsageError(f"{name!r} is the name of a {' and of a '.join(found)}", "pass --kind")
     if found:
         return registry.find(found[0], name)
-    near = nearest(name, {e.name for k in kinds for e in registry.registrations(k)})
     raise UsageError(
-        f"no component named {name!r}", f"did you mean {near!r}?" if near else "see 'slideseek plugins list'"
+        f"no component named {name!r}",
+        did_you_mean(name, {e.name for k in kinds for e in registry.registrations(k)}, "see 'slideseek plugins list'"),
     )

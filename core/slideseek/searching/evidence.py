@@ -14,16 +14,16 @@ import numpy as np
 
 from slideseek.archive.payloads import unpack_code
 from slideseek.archive.slide_table import SlideRow
+from slideseek.did_you_mean import did_you_mean
 from slideseek.errors import PluginError, SlideseekError, UsageError
 from slideseek.interfaces import Attributable
-from slideseek.plugins import nearest
 from slideseek.searching.patch_squares import Fields as Fields
 from slideseek.searching.queries import Query
 from slideseek.searching.query_bags import Material, stored_material
 from slideseek.searching.searcher import Searcher
 from slideseek.types import Code, Float32, Float64, Mask, UInt8
 
-Kind: TypeAlias = Literal["pairs", "contributions"]
+EvidenceKind: TypeAlias = Literal["pairs", "contributions"]
 
 AGREEMENT = 1e-3
 """Largest difference, as a share of 1, between what the parts make and what the index says: rounding, no more."""
@@ -51,7 +51,7 @@ class Evidence:
     higher is always more alike. hit_parts: float64 (n_hit,), the same seen from the hit.
     """
 
-    kind: Kind
+    kind: EvidenceKind
     value: float
     query: Fields
     hit: Fields
@@ -121,10 +121,9 @@ class Explainer:
         # Not kept from one call to the next: the index follows the archive.
         among: Mask = np.fromiter((held == hit_id for held in index.ids), np.bool_, count=len(index.ids))
         if not among.any():
-            near = nearest(hit_id, index.ids)
             raise UsageError(
                 f"slide {hit_id!r} is not in the index of engine {self._searcher.engine.name!r}",
-                f"did you mean {near!r}?" if near else "'slideseek status' lists the slides",
+                did_you_mean(hit_id, index.ids, "'slideseek status' lists the slides"),
             )
         hits = index.search(query.code, 1, among)
         if not hits:

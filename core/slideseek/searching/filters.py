@@ -9,8 +9,8 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 
 from slideseek.archive.manifest import ALIASES
+from slideseek.did_you_mean import did_you_mean
 from slideseek.errors import UsageError
-from slideseek.plugins import nearest
 from slideseek.types import SlideRecord
 
 NAMED_FIELDS = ("id", "patient", "site", "label", "center")
@@ -69,9 +69,11 @@ def parse_filter(text: str, known: Collection[str]) -> Filter:
     found = next((split for split in splits if split[0] in known or _named(split[0])), None)
     if found is None:
         name, names = splits[0][0], [*_EVERY, *known]
-        near = nearest(name, [*names, *(alias for role in _EVERY for alias in ALIASES[role])])
         raise UsageError(
-            f"no field {name!r} in this archive", f"did you mean {near!r}?" if near else f"fields: {', '.join(names)}"
+            f"no field {name!r} in this archive",
+            did_you_mean(
+                name, [*names, *(alias for role in _EVERY for alias in ALIASES[role])], f"fields: {', '.join(names)}"
+            ),
         )
     name, sign, value = found
     values = _items(value) if sign in ("in", "not in") else (_unquoted(value),)

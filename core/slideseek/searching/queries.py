@@ -11,11 +11,11 @@ from slideseek.archive.archive import Archive
 from slideseek.archive.models import load_model
 from slideseek.archive.payloads import unpack_code, unpack_patches
 from slideseek.archive.slide_table import SlideRow
+from slideseek.did_you_mean import did_you_mean
 from slideseek.engine import Engine, make_engine
 from slideseek.errors import SlideseekError, UsageError
 from slideseek.indexing.stage_results import Ledger
 from slideseek.interfaces import Slide
-from slideseek.plugins import nearest
 from slideseek.searching.patch_squares import Fields
 from slideseek.searching.query_bags import Material, fresh_material, patch_material, select_in, stored_material
 from slideseek.slides.area import Annotations
@@ -172,10 +172,9 @@ class QueryMaker:
 
     def unknown(self, text: str) -> UsageError:
         """Return the error for what is neither a slide of the archive nor a file."""
-        near = nearest(text, self._slides.ids())
         return UsageError(
             f"{text!r} is neither a slide of this archive nor a file",
-            f"did you mean {near!r}?" if near else "'slideseek status' lists the slides",
+            did_you_mean(text, self._slides.ids(), "'slideseek status' lists the slides"),
         )
 
     def prepared(self) -> Engine:

@@ -12,7 +12,7 @@ from slideseek.archive.archive import Archive
 from slideseek.archive.catalog import now
 from slideseek.digests import canonical_json, digest
 from slideseek.indexing.index_store import open_engine
-from slideseek.plugins import Kind, load_registry
+from slideseek.plugins import ComponentKind, load_registry
 from slideseek.searching.queries import Query
 from slideseek.searching.query_log import LogEntry, QueryLog, try_append
 from slideseek.searching.request import Request
@@ -123,7 +123,7 @@ def changes_since(entry: LogEntry, searcher: Searcher, query: Query, answer: Ans
     return changes
 
 
-def _options(then: Mapping[str, Any], current: Mapping[Kind, Mapping[str, Any]]) -> list[str]:
+def _options(then: Mapping[str, Any], current: Mapping[ComponentKind, Mapping[str, Any]]) -> list[str]:
     """Name the options that differ between two resolved engines, as `encoder.bits: 64, then 32`."""
     found = []
     for kind in current:

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
+from slideseek.did_you_mean import did_you_mean
 from slideseek.errors import SlideError, UsageError
 from slideseek.interfaces import Slide
-from slideseek.plugins import nearest
 from slideseek.slides.contours import Polygon, read_annotations
 from slideseek.types import Float64, Mask
 
@@ -99,9 +99,8 @@ class Annotations:
         chosen = [one for one in found if wanted in (one.name, one.kind)] if wanted else found
         if not chosen:
             names = sorted({name for one in found for name in (one.name, one.kind) if name})
-            near = nearest(wanted, names)
             have = f"it has {', '.join(names[:20])}" if names else "its annotations have no names; leave the name out"
-            raise UsageError(f"{path.name} has no annotation {wanted!r}", f"did you mean {near!r}?" if near else have)
+            raise UsageError(f"{path.name} has no annotation {wanted!r}", did_you_mean(wanted, names, have))
         polygons = tuple(polygon for one in chosen for polygon in one.polygons())
         if sum(_area(rings[0]) for rings in polygons) < 1:
             raise SlideError(

@@ -6,14 +6,14 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from slideseek.plugins import KINDS, Kind
+from slideseek.plugins import COMPONENT_KINDS, ComponentKind
 from slideseek.testing.checks import Check, CheckFailed, CheckResult, summary_of
 from slideseek.testing.encoders import encoder_checks
 from slideseek.testing.featurizers import featurizer_checks
 from slideseek.testing.indexes import index_checks
 from slideseek.testing.selectors import selector_checks
 
-_CHECKS: dict[Kind, Callable[[], tuple[Check, ...]]] = {
+_CHECKS: dict[ComponentKind, Callable[[], tuple[Check, ...]]] = {
     "selector": selector_checks,
     "featurizer": featurizer_checks,
     "encoder": encoder_checks,
@@ -21,15 +21,17 @@ _CHECKS: dict[Kind, Callable[[], tuple[Check, ...]]] = {
 }
 
 
-def run_checks(kind: Kind, make: Callable[[], Any], checks: Sequence[Check] | None = None) -> list[CheckResult]:
+def run_checks(
+    kind: ComponentKind, make: Callable[[], Any], checks: Sequence[Check] | None = None
+) -> list[CheckResult]:
     """Run the checks of `kind` over components that `make` returns, each check on fresh ones.
 
     checks: those to run instead of all of the kind, such as `encoder_checks(widths=(1024,))`. A failing component
     never raises here: an exception of its own is a failed check with its type and message. An unknown kind is a
     ValueError.
     """
-    if kind not in KINDS:
-        raise ValueError(f"kind: one of {', '.join(KINDS)}, not {kind!r}")
+    if kind not in COMPONENT_KINDS:
+        raise ValueError(f"kind: one of {', '.join(COMPONENT_KINDS)}, not {kind!r}")
     return [_run(check, make) for check in (_CHECKS[kind]() if checks is None else checks)]
 
 

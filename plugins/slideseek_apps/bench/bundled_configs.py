@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from slideseek.did_you_mean import did_you_mean
 from slideseek.errors import UsageError
-from slideseek.plugins import nearest
 from slideseek_apps.bench.config import read_bench_config
 
 FOLDER = Path(__file__).parent / "configs"
@@ -36,8 +36,7 @@ def find_config(text: str) -> FoundConfig:
     ready = FOLDER / f"{text}.toml"
     if path.name == text and ready.is_file():
         return FoundConfig(text, read_bench_config(ready), Path.cwd())
-    near = nearest(text, ready_configs())
     raise UsageError(
         f"{text!r} is neither a file nor a ready configuration",
-        f"did you mean {near!r}?" if near else f"ready: {', '.join(ready_configs())}",
+        did_you_mean(text, ready_configs(), f"ready: {', '.join(ready_configs())}"),
     )

@@ -7,13 +7,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from slideseek.config import ComponentConfig, make_component, typed_value
+from slideseek.config import ComponentConfig, make_component
+from slideseek.did_you_mean import did_you_mean
 from slideseek.digests import digest
 from slideseek.engine import resolved_settings
 from slideseek.errors import UsageError
 from slideseek.interfaces import Encoder, Index, Trainable
-from slideseek.options import option_types
-from slideseek.plugins import Kind, Registry, nearest
+from slideseek.options import option_types, typed_value
+from slideseek.plugins import ComponentKind, Registry
 from slideseek.types import CodeSpec
 from slideseek_apps.bench.config import BenchConfig, EngineEntry
 from slideseek_apps.bench.datasets.dataset import Dataset
@@ -68,7 +69,7 @@ class Variant:
         """Return the index as configured, or the exact one for this kind of code."""
         return self.index or ComponentConfig("index", DEFAULT_INDEX[spec.kind], {})
 
-    def owner(self, kind: Kind, use: str) -> str:
+    def owner(self, kind: ComponentKind, use: str) -> str:
         """Name a component with the distribution it is from, for messages."""
         return f"{kind} {use!r} of {self.registry.find(kind, use).owner}"
 
@@ -113,11 +114,11 @@ def expand(engine: EngineEntry, registry: Registry) -> list[Variant]:
     An option is swept when its value is a list that the option itself would not take: a list of numbers where it wants
     a number, a list of lists where it wants a list.
     """
-    tables: list[tuple[Kind, Mapping[str, Any]]] = [("encoder", engine.encoder)]
+    tables: list[tuple[ComponentKind, Mapping[str, Any]]] = [("encoder", engine.encoder)]
     if engine.index is not None:
         tables.append(("index", engine.index))
-    axes: list[list[tuple[Kind, str, Any]]] = []
-    fixed: dict[Kind, dict[str, Any]] = {kind: {} for kind, _ in tables}
+    axes: list[list[tuple[ComponentKind, str, Any]]] = []
+    fixed: dict[ComponentKind, dict[str, Any]] = {kind: {} for kind, _ in tables}
     for kind, table in tables:
         hints = option_types(registry.load(kind, table["use"]))
         for key, value in table.items():
@@ -157,10 +158,7 @@ def make_grid(
     for name in only:
         if not any(name in (e.name, v.name) for e, v in variants):
             known = [*dict.fromkeys(n for e, v in variants for n in (e.name, v.name))]
-            near = nearest(name, known)
-            raise UsageError(
-                f"no engine {name!r}", f"did you mean {near!r}?" if near else f"engines: {', '.join(known)}"
-            )
+            raise UsageError(f"no engine {name!r}", did_you_mean(name, known, f"engines: {', '.join(known)}"))
     plans = []
     for engine, variant in chosen:
         for protocol in config.protocols:
@@ -195,7 +193,7 @@ def _plan(
             f"engine {variant.engine!r} learns, and protocol {protocol.name!r} has fit = 'none'",
             "set fit = 'folds', or name the engine's protocols",
         )
-    used: tuple[tuple[Kind, str], ...] = (("encoder", variant.encoder.use), ("index", index_use))
+    used: tuple[tuple[ComponentKind, str], ...] = (("encoder", variant.encoder.use), ("index", index_use))
     owners = {f"{kind} {use}": variant.registry.find(kind, use).owner for kind, use in used}
     if config.task == "classification":
         options["classifier"] = asdict(config.classifier)

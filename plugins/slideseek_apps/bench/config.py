@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
+from slideseek.did_you_mean import did_you_mean
 from slideseek.errors import UsageError
-from slideseek.plugins import nearest
+from slideseek.options import from_table
 from slideseek_apps.bench.datasets import ADAPTERS
 from slideseek_apps.bench.guard_options import Guards
 from slideseek_apps.bench.protocol import Protocol
-from slideseek_apps.bench.tables import make_table
 
 Task: TypeAlias = Literal["retrieval", "classification", "training"]
 
@@ -112,13 +112,13 @@ def read_bench_config(path: Path) -> dict[str, Any]:
 def parse_bench_config(data: Mapping[str, Any], base: Path, source: str) -> BenchConfig:
     """Check the shape of a configuration; components are checked when the grid is made. source: its name in errors."""
     tables = ("dataset", "protocol", "engine", "guards", "classifier")
-    top = make_table(_Top, {key: value for key, value in data.items() if key not in tables}, source)
+    top = from_table(_Top, {key: value for key, value in data.items() if key not in tables}, source)
     if not top.seeds or len(set(top.seeds)) != len(top.seeds) or min(top.seeds) < 0:
         raise UsageError(f"{source}: seeds must be one or more different numbers from 0, not {list(top.seeds)}")
     if top.top < 1:
         raise UsageError(f"{source}: top must be at least 1, not {top.top}")
     protocols = tuple(
-        make_table(Protocol, _dict(table, f"protocol {number}"), f"protocol {number}", base)
+        from_table(Protocol, _dict(table, f"protocol {number}"), f"protocol {number}", base=base)
         for number, table in enumerate(_list(data, "protocol"), 1)
     ) or (Protocol("vertical"),)
     engines = tuple(_engine(table, number) for number, table in enumerate(_list(data, "engine"), 1))
@@ -140,8 +140,8 @@ def parse_bench_config(data: Mapping[str, Any], base: Path, source: str) -> Benc
         _dataset(data, source),
         protocols,
         engines,
-        make_table(Guards, _dict(data.get("guards", {}), "guards"), "guards"),
-        make_table(Classifier, _dict(data.get("classifier", {}), "classifier"), "classifier"),
+        from_table(Guards, _dict(data.get("guards", {}), "guards"), "guards"),
+        from_table(Classifier, _dict(data.get("classifier", {}), "classifier"), "classifier"),
         base,
         data,
     )
@@ -153,10 +153,9 @@ def _dataset(data: Mapping[str, Any], source: str) -> Mapping[str, Any]:
         raise UsageError(f"{source} names no data", "pass --data PATH, or add a table [dataset] with kind and path")
     kind = table.get("kind")
     if kind not in ADAPTERS:
-        near = nearest(str(kind), ADAPTERS)
         raise UsageError(
             f"dataset.kind: {'missing' if kind is None else f'no kind {kind!r}'}",
-            f"did you mean {near!r}?" if near else f"one of {', '.join(ADAPTERS)}",
+            did_you_mean(str(kind), ADAPTERS, f"one of {', '.join(ADAPTERS)}"),
         )
     return table
 
@@ -172,10 +171,7 @@ def _engine(table: Any, number: int) -> EngineEntry:
     known = tuple(EngineEntry.__dataclass_fields__)
     for key in given:
         if key not in known:
-            near = nearest(key, known)
-            raise UsageError(
-                f"{where}: unknown key {key!r}", f"did you mean {near!r}?" if near else f"known: {', '.join(known)}"
-            )
+            raise UsageError(f"{where}: unknown key {key!r}", did_you_mean(key, known, f"known: {', '.join(known)}"))
     if not isinstance(given.get("name"), str) or not given["name"] or "encoder" not in given:
         raise UsageError(f"{where} needs a name and an encoder", 'write name = "..." and encoder = { use = "..." }')
     protocols = given.get("protocols", [])

@@ -8,9 +8,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
+from slideseek.did_you_mean import did_you_mean
 from slideseek.errors import UsageError
 from slideseek.options import option_types
-from slideseek.plugins import Kind, Registry, nearest
+from slideseek.plugins import ComponentKind, Registry
 from slideseek_apps.bench.datasets import ADAPTERS, guess_kind
 from slideseek_apps.bench.protocol import Protocol
 
@@ -23,10 +24,7 @@ def with_data(data: Mapping[str, Any], path: Path | None, kind: str | None) -> d
     """Return a configuration with another dataset. kind: told from what is at the path when left out."""
     changed = copy.deepcopy(dict(data))
     if kind is not None and kind not in ADAPTERS:
-        near = nearest(kind, ADAPTERS)
-        raise UsageError(
-            f"no dataset kind {kind!r}", f"did you mean {near!r}?" if near else f"one of {', '.join(ADAPTERS)}"
-        )
+        raise UsageError(f"no dataset kind {kind!r}", did_you_mean(kind, ADAPTERS, f"one of {', '.join(ADAPTERS)}"))
     if path is not None:
         changed["dataset"] = {"kind": kind or guess_kind(path), "path": str(path.resolve())}
     elif kind is not None:
@@ -93,10 +91,9 @@ def _set_option(data: dict[str, Any], key: str, value: Any, registry: Registry) 
     engines = {str(engine.get("name")): engine for engine in data.get("engine", [])}
     engine, _, option = key.rpartition(".")
     if engine and engine not in engines:
-        near = nearest(engine, [*engines, *TABLES, "protocol"])
         raise UsageError(
             f"--set {key}: no engine {engine!r}",
-            f"did you mean {near!r}?" if near else f"engines: {', '.join(engines)}",
+            did_you_mean(engine, [*engines, *TABLES, "protocol"], f"engines: {', '.join(engines)}"),
         )
     found = [
         place
@@ -113,7 +110,7 @@ def _set_option(data: dict[str, Any], key: str, value: Any, registry: Registry) 
 def _places(engine: dict[str, Any], option: str, registry: Registry) -> list[dict[str, Any]]:
     """Return the component tables of an engine that have an option."""
     found = []
-    kinds: tuple[Kind, ...] = ("encoder", "index")
+    kinds: tuple[ComponentKind, ...] = ("encoder", "index")
     for kind in kinds:
         if isinstance(engine.get(kind), str):
             engine[kind] = {"use": engine[kind]}

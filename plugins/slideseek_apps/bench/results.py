@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from slideseek.types import Float64
 
 VERSION = 1
-KINDS = ("retrieval", "classification", "training")
-Kind: TypeAlias = Literal["retrieval", "classification", "training"]
+CELL_KINDS = ("retrieval", "classification", "training")
+CellKind: TypeAlias = Literal["retrieval", "classification", "training"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class Cell:
 
     folder: Path
     key: str
-    kind: Kind
+    kind: CellKind
     name: str
     engine: str
     dataset: DatasetFacts
@@ -208,13 +208,13 @@ def read_cell(folder: Path) -> Cell:
             raise SlideseekError(
                 f"{path}: version {record['version']!r}, this slideseek reads {VERSION}", "run the benchmark again"
             )
-        if record["kind"] not in KINDS:
-            raise SlideseekError(f"{path}: kind {record['kind']!r} is none of {', '.join(KINDS)}")
+        if record["kind"] not in CELL_KINDS:
+            raise SlideseekError(f"{path}: kind {record['kind']!r} is none of {', '.join(CELL_KINDS)}")
         dataset, protocol = record["dataset"], record["protocol"]
         return Cell(
             folder,
             str(record["key"]),
-            cast("Kind", record["kind"]),
+            cast("CellKind", record["kind"]),
             str(record["name"]),
             str(record["engine"]),
             DatasetFacts(**{name: dataset[name] for name in DatasetFacts.__slots__ if name in dataset}),

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, cast
 
 from slideseek.config import ComponentConfig, make_component
 from slideseek.errors import PluginError, SlideseekError, one_line
 from slideseek.interfaces import Described
-from slideseek.plugins import Kind, Registration, Registry
+from slideseek.plugins import ComponentKind, Registration, Registry
 from slideseek.testing import run_checks
 from slideseek.testing.checks import Check
 from slideseek.testing.components import COMPONENT_CHECKS
@@ -23,7 +23,7 @@ QUICK = 1 + len(COMPONENT_CHECKS)
 """Conformance checks run of each kind: interface and options, which need no training and no weights."""
 
 # Featurizers are judged by their card instead: every check of them would read weights and run a network.
-_CHECKS: dict[Kind, Callable[[], tuple[Check, ...]]] = {
+_CHECKS: dict[ComponentKind, Callable[[], tuple[Check, ...]]] = {
     "selector": selector_checks,
     "encoder": encoder_checks,
     "index": index_checks,
@@ -74,16 +74,17 @@ def _component(registry: Registry, entry: Registration) -> Finding | None:
         # What an extra would bring is optional; a component of somebody's own is meant to work.
         state: State = "warn" if missing and entry.distribution == BUNDLED else "fail"
         return Finding("plugins", name, state, error.cause, fix or "update the plugin")
-    checks = _CHECKS.get(entry.kind)
+    kind = cast("ComponentKind", entry.kind)
+    checks = _CHECKS.get(kind)
     if checks is None or _needs_options(loaded):
         return None
     try:
         # Constructed once outside the checks: an absent extra is told as what it is, not as a broken promise.
-        make_component(registry, ComponentConfig(entry.kind, entry.name, {}), entry.name)
+        make_component(registry, ComponentConfig(kind, entry.name, {}), entry.name)
     except SlideseekError as error:
         return Finding("plugins", name, "warn", error.cause, error.fix or "install what it needs")
     try:
-        results = run_checks(entry.kind, loaded, checks()[:QUICK])
+        results = run_checks(kind, loaded, checks()[:QUICK])
     except Exception as error:  # a plugin may raise anything
         fix = f"see 'slideseek plugins check {entry.name}'"
         return Finding("plugins", name, "fail", one_line(error), fix)

@@ -28,7 +28,7 @@ def command(argument: Path | None, folder: Path | None, verify: bool, as_json: b
     """
     from slideseek.config import CONFIG_NAME
     from slideseek.errors import UsageError
-    from slideseek_apps.doctor import examine
+    from slideseek_apps.doctor.examine import examine
 
     archive = chosen_archive(argument, folder)
     if archive is None:

@@ -9,8 +9,8 @@ from pathlib import Path
 from slideseek.archive.archive import Archive
 from slideseek.archive.manifest import Problem
 from slideseek.archive.slide_table import SlideRow
+from slideseek.did_you_mean import did_you_mean
 from slideseek.errors import SlideseekError, UsageError
-from slideseek.plugins import nearest
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +60,7 @@ class Choice:
         rows = {row.id: row for row in archive.catalog.slides}
         for slide_id in ids:
             if slide_id not in rows:
-                near = nearest(slide_id, rows)
-                hint = f"did you mean {near!r}?" if near else "'slideseek status' lists the slides"
+                hint = did_you_mean(slide_id, rows, "'slideseek status' lists the slides")
                 raise UsageError(f"no slide {slide_id!r} in this archive", hint)
         return cls([rows[i] for i in dict.fromkeys(ids)] or list(rows.values()), bool(ids))
 

@@ -9,7 +9,7 @@ from slideseek.config import ComponentConfig, Config, EngineConfig, make_compone
 from slideseek.digests import digest
 from slideseek.engine import name_features, resolved_settings
 from slideseek.indexing.stage_results import IMPORTED
-from slideseek.plugins import Kind, Registry
+from slideseek.plugins import ComponentKind, Registry
 
 BLOCK = """\
 [[engine]]
@@ -34,7 +34,7 @@ class SetSettings:
     def of(cls, registry: Registry, name: str, width: int) -> SetSettings:
         """Name the settings an engine with this set's selector and featurizer has."""
 
-        def resolve(kind: Kind, options: dict[str, Any]) -> dict[str, Any]:
+        def resolve(kind: ComponentKind, options: dict[str, Any]) -> dict[str, Any]:
             made = make_component(registry, ComponentConfig(kind, IMPORTED, options), f"import.{kind}")
             return resolved_settings(made, IMPORTED)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from slideseek.searching.evidence import Kind
+from slideseek.searching.evidence import EvidenceKind
 from slideseek.types import Float64, UInt8
 
 # Weak to strong: dark blue, teal, green, yellow. Against to for: blue, pale, orange.
@@ -12,7 +12,7 @@ ALIKE = np.array([[40, 40, 110], [30, 110, 140], [50, 170, 110], [250, 225, 50]]
 SIGNED = np.array([[25, 90, 200], [240, 240, 235], [235, 105, 0]], dtype=np.float64)
 
 
-def strengths(parts: Float64, kind: Kind) -> Float64:
+def strengths(parts: Float64, kind: EvidenceKind) -> Float64:
     """Return the place of each part on its scale, 0 to 1: float64 (n,).
 
     Pairs: 0 for the least alike, 1 for the most. Contributions: 0.5 is nothing, and the largest part of either sign is
@@ -25,12 +25,12 @@ def strengths(parts: Float64, kind: Kind) -> Float64:
     return (parts - low) / (high - low) if high > low else np.ones(len(parts))
 
 
-def colours(parts: Float64, kind: Kind) -> UInt8:
+def colours(parts: Float64, kind: EvidenceKind) -> UInt8:
     """Return the colour of each part: uint8 (n, 3)."""
     return ramp(strengths(parts, kind), kind)
 
 
-def ramp(places: Float64, kind: Kind) -> UInt8:
+def ramp(places: Float64, kind: EvidenceKind) -> UInt8:
     """Return the colours at places 0 to 1 of a scale: uint8 (n, 3)."""
     stops = ALIKE if kind == "pairs" else SIGNED
     at = np.linspace(0, 1, len(stops))

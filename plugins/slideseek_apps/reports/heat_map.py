@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from PIL import Image, ImageDraw
 
-from slideseek.searching.evidence import Evidence, Kind
+from slideseek.searching.evidence import Evidence, EvidenceKind
 from slideseek.types import UInt8
 from slideseek_apps.reports.colours import colours, ramp
 from slideseek_apps.reports.images import length_label, scale_bar
@@ -56,7 +56,7 @@ def draw_heat(thumbnail: Thumbnail, evidence: Evidence, side: Side, slide_id: st
     return image.convert("RGB")
 
 
-def draw_legend(kind: Kind, low: float, high: float, width: int) -> Image.Image:
+def draw_legend(kind: EvidenceKind, low: float, high: float, width: int) -> Image.Image:
     """Draw the scale of colours with what its ends stand for."""
     image = Image.new("RGB", (width, LEGEND_HEIGHT), "white")
     pen, font = ImageDraw.Draw(image), lettering(13)
@@ -86,7 +86,7 @@ def titled_heat(evidence: Evidence, side: Side, size: int) -> Image.Image:
     return sheet
 
 
-def _ends(kind: Kind, low: float, high: float) -> tuple[str, str]:
+def _ends(kind: EvidenceKind, low: float, high: float) -> tuple[str, str]:
     if kind == "pairs":
         return f"least alike, distance {-low:.4g}", f"{-high:.4g}, most alike"
     largest = max(abs(low), abs(high))

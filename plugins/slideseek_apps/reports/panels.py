@@ -7,7 +7,7 @@ from slideseek.archive.payloads import unpack_patches
 from slideseek.engine import Engine
 from slideseek.errors import SlideseekError
 from slideseek.indexing.stage_results import Ledger
-from slideseek.searching.evidence import Kind
+from slideseek.searching.evidence import EvidenceKind
 from slideseek.searching.patch_squares import Fields
 from slideseek.searching.queries import Query
 from slideseek.slides.pyramid import PyramidSlide
@@ -44,7 +44,7 @@ class Panels:
             return Panel(query.record.id, {**facts(query.record), "picture": "a case has several slides"})
         return self._make(query.record, Source(query.slide_path, query.record.mpp), query.fields())
 
-    def heated(self, record: SlideRecord, side: Side, kind: Kind) -> Panel:
+    def heated(self, record: SlideRecord, side: Side, kind: EvidenceKind) -> Panel:
         """Return the panel of a hit whose patches are coloured by what they add; its strongest patches in large."""
         return self._make(record, side.sources[side.slide_ids[0]], side.fields, colours(side.parts, kind))
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import click
 
 from slideseek.cli.output import print_table
+from slideseek.did_you_mean import nearest
 from slideseek.errors import UsageError
-from slideseek.plugins import nearest
 from slideseek_apps.session import file_commands, search_commands
 from slideseek_apps.session.command import Command, nothing_more
 from slideseek_apps.session.slide_commands import Looking

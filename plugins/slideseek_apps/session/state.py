@@ -9,9 +9,10 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from slideseek.archive.archive import Archive
+from slideseek.did_you_mean import did_you_mean
 from slideseek.errors import UsageError
 from slideseek.indexing.index_store import open_engine
-from slideseek.plugins import Registry, load_registry, nearest
+from slideseek.plugins import Registry, load_registry
 from slideseek.searching.evidence import Explainer
 from slideseek.searching.filters import NAMED_FIELDS
 from slideseek.searching.queries import Query
@@ -159,9 +160,8 @@ class Session:
         if text.isdecimal():
             self.last()
             raise UsageError(f"no hit {text}", f"the last search has {len(found)}")
-        near = nearest(text, self.records)
         raise UsageError(
-            f"{text!r} is neither the rank of a hit nor a slide", f"did you mean {near!r}?" if near else "try: show 1"
+            f"{text!r} is neither the rank of a hit nor a slide", did_you_mean(text, self.records, "try: show 1")
         )
 
 

@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from slideseek_apps.reports import HitPanel, Panel, QuerySection, Report, Table, render_report
+from slideseek_apps.reports.page import HitPanel, Panel, QuerySection, Report, Table, render_report
 
 HOSTILE = "<script>alert('x')</script>\" onload=\"x"
 VOID = {"meta", "img", "br", "rect"}

@@ -73,7 +73,7 @@ def test_hook_is_documented_with_its_signature(hook: Any) -> None:
 
 
 def test_there_are_hooks_and_interfaces_to_document() -> None:
-    assert len(HOOKS) == 4
+    assert len(HOOKS) == 6
     assert {"Selector", "Featurizer", "Encoder", "Trainable", "Index", "Slide"} <= {p.__name__ for p in PROTOCOLS}
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import slideseek.testing as kit
-from slideseek.plugins import KINDS
+from slideseek.plugins import COMPONENT_KINDS
 from slideseek.testing.stored_files import require_no_pickle
 from slideseek.types import Bag, Code, CodeSpec
 
@@ -45,7 +45,7 @@ def test_component_that_cannot_be_made_fails_every_check() -> None:
     def make() -> None:
         raise OSError("no weights")
 
-    for kind in KINDS:
+    for kind in COMPONENT_KINDS:
         results = kit.run_checks(kind, make)
         assert results
         assert all(not result.passed and "OSError: no weights" in result.message for result in results)

@@ -10,7 +10,7 @@ from string import Template
 
 from slideseek import __version__
 from slideseek.errors import UsageError
-from slideseek.plugins import KINDS, PLURALS, Kind, load_registry
+from slideseek.plugins import COMPONENT_KINDS, HOOKS, ComponentKind, load_registry
 
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 _PREFIX = "slideseek-"
@@ -26,7 +26,7 @@ _LAYOUT = {
 }
 
 
-def create(folder: Path, name: str, kind: Kind) -> Path:
+def create(folder: Path, name: str, kind: ComponentKind) -> Path:
     """Write a distribution with one working component of `kind` and return its folder.
 
     folder: where to put the new folder, made when it is not there. name: what the component is called in a
@@ -41,7 +41,7 @@ def create(folder: Path, name: str, kind: Kind) -> Path:
     values = {
         "name": name,
         "kind": kind,
-        "kinds": PLURALS[kind],
+        "hook": HOOKS[kind],
         "distribution": distribution,
         "package": distribution.replace("-", "_"),
         "class_name": _class_name(name),
@@ -57,9 +57,9 @@ def create(folder: Path, name: str, kind: Kind) -> Path:
     return made
 
 
-def _refuse_bad_name(name: str, kind: Kind) -> None:
-    if kind not in KINDS:
-        raise UsageError(f"no kind named {kind!r}", f"kinds: {', '.join(KINDS)}")
+def _refuse_bad_name(name: str, kind: ComponentKind) -> None:
+    if kind not in COMPONENT_KINDS:
+        raise UsageError(f"no kind named {kind!r}", f"kinds: {', '.join(COMPONENT_KINDS)}")
     if not _NAME.fullmatch(name):
         proposal = re.sub(r"[^a-z0-9]+", "-", re.sub(r"(?<=[a-z])(?=[A-Z])", "-", name).lower()).strip("-")
         hint = f"such as {proposal!r}" if _NAME.fullmatch(proposal) else "such as 'my-encoder'"

@@ -58,10 +58,10 @@ def load_dataset(
     kind: str, options: Mapping[str, Any], base: Path, on_slide: Callable[[str], None] = lambda _: None
 ) -> Dataset:
     """Load a dataset and look at every bag of it once. Relative paths among the options start at `base`."""
+    from slideseek.options import from_table
     from slideseek_apps.bench.datasets.dataset import examine
-    from slideseek_apps.bench.tables import make_table
 
-    adapter: Adapter = make_table(ADAPTERS[kind].adapter(), options, "dataset", base)
+    adapter: Adapter = from_table(ADAPTERS[kind].adapter(), options, "dataset", base=base)
     return examine(adapter.load(), on_slide)
 
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from slideseek.did_you_mean import did_you_mean
 from slideseek.errors import UsageError
-from slideseek.plugins import nearest
 from slideseek.types import Float64
 from slideseek_apps.bench.bootstrap import LEVEL as INTERVAL
 from slideseek_apps.bench.bootstrap import Resampled
@@ -105,8 +105,11 @@ def _pairs(section: Section, variants: Sequence[Variant], settings: ReportSettin
     if settings.against:
         named = next((v for v in section.variants if v.name == settings.against), None)
         if named is None:
-            near = nearest(settings.against, [v.name for v in section.variants])
-            fix = f"did you mean {near!r}?" if near else f"the names are {', '.join(v.name for v in section.variants)}"
+            fix = did_you_mean(
+                settings.against,
+                [v.name for v in section.variants],
+                f"the names are {', '.join(v.name for v in section.variants)}",
+            )
             raise UsageError(f"--against: no engine {settings.against!r} in {section.name}", fix)
         return [(variant, named) for variant in variants if variant is not named]
     if len(variants) <= MOST_FOR_ALL_PAIRS:

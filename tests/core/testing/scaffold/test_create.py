@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from slideseek.errors import UsageError
-from slideseek.plugins import KINDS, Kind
+from slideseek.plugins import COMPONENT_KINDS, ComponentKind
 from slideseek.testing.scaffold import create
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_generated_tests_pass(tmp_path: Path, kind: Kind) -> None:
+@pytest.mark.parametrize("kind", COMPONENT_KINDS)
+def test_generated_tests_pass(tmp_path: Path, kind: ComponentKind) -> None:
     made = create(tmp_path, f"toy-{kind}", kind)
     assert made == tmp_path / f"slideseek-toy-{kind}"
     run = subprocess.run(
@@ -24,8 +24,8 @@ def test_generated_tests_pass(tmp_path: Path, kind: Kind) -> None:
     assert " passed" in run.stdout
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_generated_files_are_tidy(tmp_path: Path, kind: Kind) -> None:
+@pytest.mark.parametrize("kind", COMPONENT_KINDS)
+def test_generated_files_are_tidy(tmp_path: Path, kind: ComponentKind) -> None:
     made = create(tmp_path, "my-own-thing", kind)
     project = tomllib.loads((made / "pyproject.toml").read_text(encoding="utf-8"))
     assert project["project"]["name"] == "slideseek-my-own-thing"

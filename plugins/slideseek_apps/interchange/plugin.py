@@ -1,0 +1,14 @@
+"""Register import and export with slideseek."""
+
+from slideseek.hookspecs import Register, hookimpl
+
+
+@hookimpl
+def register_commands(register: Register) -> None:
+    here = "slideseek_apps.interchange"
+    register("import", f"{here}.import_command:command", "Import features that another tool computed.")
+    register(
+        "export",
+        f"{here}.export_command:command",
+        "Write features, patches, codes or the table of slides for other tools.",
+    )

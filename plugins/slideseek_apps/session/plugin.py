@@ -1,0 +1,12 @@
+"""Register sessions with slideseek."""
+
+from slideseek.hookspecs import Register, hookimpl
+
+
+@hookimpl
+def register_commands(register: Register) -> None:
+    register(
+        "session",
+        "slideseek_apps.session.session_command:command",
+        "Search an archive in a conversation: filter, mark, explain, export.",
+    )
