@@ -23,13 +23,14 @@ from slideseek.archive.catalog import Payload, Stage, StageRecord
 from slideseek.archive.payloads import pack_code
 from slideseek.archive.removing import remove_slides
 from slideseek.archive.slide_table import SlideRow
+from slideseek.building import index_saving
 from slideseek.building.build import Builder
+from slideseek.building.index_saving import save_index
 from slideseek.building.reporting import SlideReport
 from slideseek.digests import digest
 from slideseek.engine import Engine, make_engine
-from slideseek.indexing import index_store
-from slideseek.indexing.index_store import open_engine, save_index
-from slideseek.indexing.stage_results import Ledger, feature_folder
+from slideseek.indexing.live_index import open_engine
+from slideseek.indexing.stage_cache import StageCache, feature_folder
 from slideseek.plugins import Registry, load_registry
 from slideseek.searching.searcher import Answer, Searcher
 from slideseek.types import Code, SlideRecord
@@ -68,12 +69,12 @@ def synthetic_archive(root: Path, name: str, count: int) -> None:
     registry = load_registry()
     with Archive.create(root, CONFIG.format(name=name, encoder=encoder, index=index)) as archive:
         engine = make_engine(archive.config.engine(name), registry)
-        ledger, rng = Ledger(archive, print), np.random.default_rng(0)
-        folder = archive.root / feature_folder(engine.feature_settings)
+        stages, rng = StageCache(archive, print), np.random.default_rng(0)
+        folder = archive.root / feature_folder(engine.feature_digest)
         folder.mkdir(parents=True)
         with archive.catalog.transaction():
             for number in range(count):
-                _put_slide(ledger, engine, number, rng)
+                _put_slide(stages, engine, number, rng)
                 (folder / f"{_name(number)}.h5").touch()
 
 
@@ -81,8 +82,8 @@ def _name(number: int) -> str:
     return f"s{number:07d}"
 
 
-def _put_slide(ledger: Ledger, engine: Engine, number: int, rng: np.random.Generator) -> None:
-    name, catalog = _name(number), ledger.catalog
+def _put_slide(stages: StageCache, engine: Engine, number: int, rng: np.random.Generator) -> None:
+    name, catalog = _name(number), stages.catalog
     record = SlideRecord(
         *(name, f"slides/{name}.svs", f"p{number // 2:06d}", f"site{number % 30}", f"label{number % 60}"),
         center=f"c{number % 40}",
@@ -96,8 +97,8 @@ def _put_slide(ledger: Ledger, engine: Engine, number: int, rng: np.random.Gener
         code = Code(name, np.packbits(rng.random((shape[0], engine.spec.width)) < 0.5, axis=1))
     else:
         code = Code(name, rng.normal(size=shape).astype(np.float32))
-    file = f"{feature_folder(engine.feature_settings)}/{name}.h5"
-    keys = {stage: ledger.key(engine, stage, slide) for stage in _STAGES}
+    file = f"{feature_folder(engine.feature_digest)}/{name}.h5"
+    keys = {stage: stages.key(engine, stage, slide) for stage in _STAGES}
     payloads = (
         Payload(keys["select"], "patches", {"n": 1, "size": 64, "slide_mpp": 1.0}, "", data=bytes(16)),
         Payload(keys["featurize"], "features", {"n": 1, "width": 1}, "", file=file),
@@ -105,7 +106,7 @@ def _put_slide(ledger: Ledger, engine: Engine, number: int, rng: np.random.Gener
     )
     for stage, payload in zip(_STAGES, payloads, strict=True):
         catalog.put_payload(payload)
-        catalog.put_stage(StageRecord(name, stage, ledger.settings(engine, stage), keys[stage], "done"))
+        catalog.put_stage(StageRecord(name, stage, stages.settings_digest(engine, stage), keys[stage], "done"))
 
 
 _STAGES: tuple[Stage, ...] = ("select", "featurize", "encode")
@@ -153,7 +154,9 @@ def measure(root: Path, name: str, slide: Path) -> None:
         return found.search(found.query(_name(7)), k=10, **options)  # type: ignore[arg-type]
 
     with Archive(root) as archive, archive.writing(), cpu("first build: save the index of all codes"):
-        save_index(archive, open_engine(archive, archive.config.engine(name), registry), Ledger(archive, print), print)
+        save_index(
+            archive, open_engine(archive, archive.config.engine(name), registry), StageCache(archive, print), print
+        )
     with cpu("build with nothing to do"), Archive(root) as archive:
         build(archive, registry)
     with cpu("open"), Archive(root) as archive:
@@ -178,7 +181,7 @@ def measure(root: Path, name: str, slide: Path) -> None:
         found = searcher(archive)
         assert NEW not in found.index.ids
         ask(found)
-    index_store.CHANGED_SHARE = 0.0
+    index_saving.CHANGED_SHARE = 0.0
     with cpu("build that saves the index anew"), Archive(root) as archive:
         build(archive, registry)
     with Archive(root) as archive:

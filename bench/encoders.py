@@ -37,8 +37,8 @@ from numpy.typing import NDArray
 from bench.encoder_variants import Joined, Projected
 from slideseek.errors import SlideseekError
 from slideseek.interfaces import Encoder, Index, Trainable
+from slideseek.searching.votes import majority
 from slideseek.types import Bag
-from slideseek_apps.bench.measures import majority
 from slideseek_components.encoders.bovw import Bovw
 from slideseek_components.encoders.c_gmm_fv import ConditionedGmmFisher
 from slideseek_components.encoders.deep.settings import CODING

@@ -22,7 +22,7 @@ from slideseek.archive.archive import Archive
 from slideseek.archive.manifest import read_manifest
 from slideseek.building.build import Builder, BuildOptions
 from slideseek.building.reporting import SlideReport
-from slideseek.config import DEFAULT_CONFIG, EngineConfig, parse_config
+from slideseek.config import EngineConfig, default_config, parse_config
 from slideseek.engine import Engine, make_engine
 from slideseek.plugins import load_registry
 from slideseek.slides.discovery import find_slides
@@ -31,7 +31,9 @@ from slideseek.slides.reader import open_slide
 from slideseek.types import UInt8
 from slideseek_apps.demo.histology import demo_slides, paint, write_slide
 
-MEMORY_CONFIG = DEFAULT_CONFIG.replace("size = 1000", "size = 128").replace("efficientnet-lite2", "efficientnet-lite0")
+MEMORY_CONFIG = (
+    default_config().replace("size = 1000", "size = 128").replace("efficientnet-lite2", "efficientnet-lite0")
+)
 
 
 class Quiet:
@@ -77,7 +79,7 @@ def from_memory(engine: Engine, archive: Archive) -> tuple[int, float]:
 def throughput(data: Path, folder: Path, workers: int) -> float:
     """Return the ratio of a build's throughput to that of the same model fed from memory."""
     engine = make_engine(_grid_config(), load_registry())
-    with Archive.create(folder / "real", DEFAULT_CONFIG) as archive:
+    with Archive.create(folder / "real", default_config()) as archive:
         manifest = data / "slides-atlas" / "slides.csv"
         files = find_slides([data / "slides-atlas"])
         add_slides(archive, files, (manifest, read_manifest(manifest)))
@@ -90,7 +92,7 @@ def throughput(data: Path, folder: Path, workers: int) -> float:
 
 
 def _grid_config() -> EngineConfig:
-    text = DEFAULT_CONFIG.replace(
+    text = default_config().replace(
         'use = "mosaic", size = 1000, mpp = 0.5, percent = 15', 'use = "grid", size = 448, mpp = 0.5'
     )
     return parse_config(text).engine()

@@ -7,6 +7,7 @@ import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -17,18 +18,6 @@ from slideseek.plugins import COMPONENT_KINDS, ComponentKind, Registry, output_a
 
 CONFIG_NAME = "slideseek.toml"
 _ENGINE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-
-DEFAULT_CONFIG = """\
-# One [[engine]] a way of searching. Engines that share a stage share its results.
-# 'slideseek plugins list' shows what can be used, 'slideseek plugins show NAME' its options.
-
-[[engine]]
-name       = "yottixel"
-selector   = { use = "mosaic", size = 1000, mpp = 0.5, percent = 15 }
-featurizer = { use = "efficientnet-lite2" }
-encoder    = { use = "yottixel" }
-index      = { use = "hamming" }
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +61,11 @@ class Config:
         names = [e.name for e in self.engines]
         hint = did_you_mean(name, names, f"configured: {', '.join(names)}")
         raise UsageError(f"no engine named {name!r} in {CONFIG_NAME}", hint)
+
+
+def default_config() -> str:
+    """Return the configuration a new archive starts with: a file beside this one, since it names components."""
+    return files("slideseek").joinpath("default.toml").read_text(encoding="utf-8")
 
 
 def read_config(path: Path) -> Config:

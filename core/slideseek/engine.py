@@ -15,7 +15,19 @@ import numpy as np
 from slideseek.config import EngineConfig, make_component, settings
 from slideseek.digests import digest
 from slideseek.errors import PluginError, UsageError
-from slideseek.interfaces import Encoder, Featurizer, Fingerprinted, Index, Resizing, Selector, Slide, Trainable
+from slideseek.interfaces import (
+    BatchEncoder,
+    Encoder,
+    Featurizer,
+    Fingerprinted,
+    ImportedPatches,
+    Index,
+    PatchSized,
+    Resizing,
+    Selector,
+    Slide,
+    Trainable,
+)
 from slideseek.plugins import COMPONENT_KINDS, ComponentKind, Registry
 from slideseek.slides.patch_images import patch_images
 from slideseek.types import Bag, Code, CodeSpec, Float32, Patches, UInt8
@@ -26,11 +38,14 @@ class Resolved:
     """What an engine's configuration comes to: enough to know its results without importing a component.
 
     settings: by kind, the options with their defaults and what else decides the output; kept with every result.
+    patch_um: side of a patch in µm, None where it is not one number. imported: its patches were chosen elsewhere.
     """
 
     settings: Mapping[ComponentKind, Mapping[str, Any]]
     spec: CodeSpec
     trainable: bool
+    patch_um: float | None = None
+    imported: bool = False
 
 
 @dataclass(frozen=True)
@@ -126,7 +141,21 @@ class Engine:
 
     def encode(self, bag: Bag) -> Code:
         """Encode a bag and check that the code is what the encoder promised."""
-        code = self.encoder.encode(bag)
+        return self._checked(self.encoder.encode(bag), bag)
+
+    def encode_many(self, bags: Sequence[Bag]) -> list[Code]:
+        """Encode several bags, all at once where the encoder can, with the same codes as one by one."""
+        if len(bags) < 2 or not isinstance(self.encoder, BatchEncoder):
+            return [self.encode(bag) for bag in bags]
+        codes = self.encoder.encode_many(bags)
+        if len(codes) != len(bags):
+            raise PluginError(
+                f"encoder {self.config.encoder.use!r} returned {len(codes)} codes for {len(bags)} bags",
+                "update the plugin",
+            )
+        return [self._checked(code, bag) for code, bag in zip(codes, bags)]
+
+    def _checked(self, code: Code, bag: Bag) -> Code:
         if wrong := code.mismatch(self.spec):
             raise PluginError(f"encoder {self.config.encoder.use!r} broke its promise for {bag.slide_id!r}: {wrong}")
         if code.slide_id != bag.slide_id:
@@ -134,29 +163,29 @@ class Engine:
         return code
 
     @cached_property
-    def select_settings(self) -> str:
-        """Name of the selector's settings."""
+    def select_digest(self) -> str:
+        """Digest of the selector's settings."""
         return digest(self.resolved.settings["selector"])
 
     @cached_property
-    def feature_settings(self) -> str:
-        """Name of the settings that decide the features: selector and featurizer."""
-        return name_features(self.select_settings, self.resolved.settings["featurizer"])
+    def feature_digest(self) -> str:
+        """Digest of the settings that decide the features: selector and featurizer."""
+        return digest_features(self.select_digest, self.resolved.settings["featurizer"])
 
     @cached_property
-    def encoder_settings(self) -> str:
-        """Name of the settings that decide the model: everything up to the encoder."""
-        return digest([self.feature_settings, self.resolved.settings["encoder"]])
+    def encoder_digest(self) -> str:
+        """Digest of the settings that decide the model: everything up to the encoder."""
+        return digest([self.feature_digest, self.resolved.settings["encoder"]])
 
     @cached_property
-    def index_settings(self) -> str:
-        """Name of the index's settings."""
+    def index_digest(self) -> str:
+        """Digest of the index's settings."""
         return digest(self.resolved.settings["index"])
 
 
-def name_features(select_settings: str, featurizer: Mapping[str, Any]) -> str:
-    """Name the settings that decide features, from the selector's name and the featurizer's resolved settings."""
-    return digest([select_settings, featurizer])
+def digest_features(select_digest: str, featurizer: Mapping[str, Any]) -> str:
+    """Return the digest of what decides features: the selector's digest and the featurizer's resolved settings."""
+    return digest([select_digest, featurizer])
 
 
 def make_engine(config: EngineConfig, registry: Registry) -> Engine:
@@ -175,7 +204,15 @@ def make_engine(config: EngineConfig, registry: Registry) -> Engine:
     resolved: dict[ComponentKind, dict[str, Any]] = {}
     for kind, component in parts.items():
         resolved[kind] = resolved_settings(component, config.component(kind).use)
-    engine = Engine(config, registry, Resolved(resolved, spec, isinstance(parts["encoder"], Trainable)))
+    selector = parts["selector"]
+    found = Resolved(
+        resolved,
+        spec,
+        trainable=isinstance(parts["encoder"], Trainable),
+        patch_um=selector.patch_um if isinstance(selector, PatchSized) else None,
+        imported=isinstance(selector, ImportedPatches),
+    )
+    engine = Engine(config, registry, found)
     for kind in ("selector", "featurizer", "encoder"):
         engine.__dict__[kind] = parts[kind]  # already made: what `cached_property` would make again
     return engine
@@ -209,9 +246,16 @@ def signature(config: EngineConfig, registry: Registry) -> str:
 
 def pack_resolved(resolved: Resolved) -> dict[str, Any]:
     """Return what was resolved as plain data."""
-    return {"settings": resolved.settings, "spec": asdict(resolved.spec), "trainable": resolved.trainable}
+    return {
+        "settings": resolved.settings,
+        "spec": asdict(resolved.spec),
+        "trainable": resolved.trainable,
+        "patch_um": resolved.patch_um,
+        "imported": resolved.imported,
+    }
 
 
 def recall_engine(config: EngineConfig, registry: Registry, packed: Mapping[str, Any]) -> Engine:
     """Return an engine from what was resolved when it was built; its components are imported only when used."""
-    return Engine(config, registry, Resolved(packed["settings"], CodeSpec(**packed["spec"]), bool(packed["trainable"])))
+    spec, others = CodeSpec(**packed["spec"]), {name: packed[name] for name in ("trainable", "patch_um", "imported")}
+    return Engine(config, registry, Resolved(packed["settings"], spec, **others))

@@ -1,5 +1,7 @@
 """The one exception type a person can meet, and the few named cases that code tells apart."""
 
+from collections.abc import Mapping
+
 
 def one_line(error: BaseException, limit: int = 300) -> str:
     """Say any exception in one line: its type and its message, cut at `limit` characters."""
@@ -32,6 +34,23 @@ class UsageError(SlideseekError):
     """A wrong argument, option or configuration value: nothing was started."""
 
     exit_code = 2
+
+
+class ParameterError(UsageError):
+    """A parameter of a search that is missing or does not fit.
+
+    parameter: its name in `slideseek.searching.request.Request`. The cause names no option of any front end; each
+    front end says in its own words how to give the parameter (`in_words_of`). `fix` holds the other ways out.
+    """
+
+    def __init__(self, parameter: str, cause: str, fix: str = "") -> None:
+        super().__init__(cause, fix)
+        self.parameter = parameter
+
+    def in_words_of(self, how_to_give: Mapping[str, str]) -> UsageError:
+        """Return the error for one front end. how_to_give: by parameter, what a person there has to do."""
+        ways = [way for way in (how_to_give.get(self.parameter, ""), self.fix) if way]
+        return UsageError(self.cause, ", or ".join(ways))
 
 
 class PluginError(UsageError):

@@ -42,6 +42,17 @@ class SlideRecord:
     contours: str = ""
     fields: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
+    def facts(self) -> dict[str, Any]:
+        """Return what is known about the slide as plain data, without where its file lies."""
+        return {
+            "id": self.id,
+            "patient": self.patient,
+            "site": self.site,
+            "label": self.label,
+            "center": self.center,
+            "fields": dict(self.fields),
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class Patches:
@@ -137,6 +148,11 @@ class CodeSpec:
         if self.kind == "bits":
             return (self.width + 7) // 8, np.dtype(np.uint8)
         return self.width, np.dtype(np.float32)
+
+    @property
+    def unit(self) -> str:
+        """What distances between such codes count, "" when that has no name."""
+        return "bits" if self.kind == "bits" else ""
 
     def __str__(self) -> str:
         unit = {"bits": "bits", "float": "floats", "sparse": "sparse floats"}[self.kind]

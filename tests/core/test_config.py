@@ -6,7 +6,7 @@ from typing import Literal
 
 import pytest
 
-from slideseek.config import DEFAULT_CONFIG, ComponentConfig, make_component, parse_config, read_config, settings
+from slideseek.config import ComponentConfig, default_config, make_component, parse_config, read_config, settings
 from slideseek.engine import make_engine
 from slideseek.errors import PluginError, UsageError
 from slideseek.hookspecs import hookimpl
@@ -100,7 +100,7 @@ def engine_text(**changes):
 
 
 def test_default_configuration_makes_an_engine(registry):
-    engine = make_engine(parse_config(DEFAULT_CONFIG).engine(), registry)
+    engine = make_engine(parse_config(default_config()).engine(), registry)
     assert str(engine.spec) == "sets of 1279 bits"
 
 

@@ -128,7 +128,7 @@ def test_an_index_that_cannot_hold_the_codes(registry):
 
 def test_settings_of_a_stage_name_all_that_decides_it_and_no_more(registry):
     plain, other = engine(registry), engine(registry, featurizer="shape = 4")
-    assert plain.select_settings == other.select_settings
-    assert plain.feature_settings != other.feature_settings
-    assert plain.encoder_settings != other.encoder_settings
-    assert plain.index_settings == other.index_settings
+    assert plain.select_digest == other.select_digest
+    assert plain.feature_digest != other.feature_digest
+    assert plain.encoder_digest != other.encoder_digest
+    assert plain.index_digest == other.index_digest

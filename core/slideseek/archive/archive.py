@@ -13,7 +13,7 @@ from filelock import FileLock, Timeout
 from slideseek.archive.catalog import Catalog
 from slideseek.archive.files import clear_temporary, write_text
 from slideseek.archive.payloads import load_bag
-from slideseek.config import CONFIG_NAME, DEFAULT_CONFIG, Config, parse_config, read_config
+from slideseek.config import CONFIG_NAME, Config, default_config, parse_config, read_config
 from slideseek.errors import DamagedError, SlideseekError, UsageError
 from slideseek.types import Bag, SlideRecord
 
@@ -38,11 +38,12 @@ class Archive:
         self.catalog = Catalog(self.root / CATALOG_NAME)
 
     @classmethod
-    def create(cls, root: Path, config: str = DEFAULT_CONFIG) -> Archive:
+    def create(cls, root: Path, config: str | None = None) -> Archive:
         """Make an archive; one that is there already is an error, a half one gets what it lacks."""
         if (root / CONFIG_NAME).exists() and (root / CATALOG_NAME).exists():
             raise UsageError(f"{root} is an archive already", f"edit {root / CONFIG_NAME}, or choose another folder")
-        parse_config(config)
+        text = default_config() if config is None else config
+        parse_config(text)
         try:
             root.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -50,7 +51,7 @@ class Archive:
         if not (root / CATALOG_NAME).exists():
             Catalog(root / CATALOG_NAME, create=True).close()
         if not (root / CONFIG_NAME).exists():  # last: its presence is what makes the folder an archive
-            write_text(root / CONFIG_NAME, config)
+            write_text(root / CONFIG_NAME, text)
         return cls(root)
 
     @classmethod

@@ -79,11 +79,6 @@ class SlideTable:
         cursor.row_factory = None  # plain tuples are quicker
         return dict(cursor.execute(f"SELECT id, {name} FROM slides").fetchall())
 
-    def by_patient(self, patient: str) -> list[SlideRow]:
-        """Return the slides of a patient, sorted by id."""
-        rows = self._db.execute("SELECT * FROM slides WHERE patient = ? ORDER BY id", (patient,))
-        return [_slide(row) for row in rows.fetchall()]
-
     def by_fingerprint(self, fingerprint: str) -> list[SlideRow]:
         """Return the slides that have this content."""
         rows = self._db.execute("SELECT * FROM slides WHERE fingerprint = ? ORDER BY id", (fingerprint,))

@@ -8,7 +8,7 @@ from slideseek.building.prefetch import Facts
 from slideseek.building.reporting import BuildSummary, SlideReport
 from slideseek.engine import Engine
 from slideseek.errors import SlideseekError
-from slideseek.indexing.stage_results import Ledger
+from slideseek.indexing.stage_cache import StageCache
 
 NO_TISSUE = (
     "no patch to select: no tissue found, or no patch with enough of it",
@@ -27,8 +27,8 @@ def _no_tissue(facts: Facts | None) -> tuple[str, str]:
 class Attempts:
     """Keep what came of a stage and return how the slide fared."""
 
-    def __init__(self, ledger: Ledger, summary: BuildSummary) -> None:
-        self._ledger = ledger
+    def __init__(self, stages: StageCache, summary: BuildSummary) -> None:
+        self._stages = stages
         self._summary = summary
 
     def keep(
@@ -44,11 +44,11 @@ class Attempts:
         items = int(payload.meta["rows"] if payload.kind == "code" else payload.meta["n"])
         cause, fix = ("", "") if items else _no_tissue(facts)
         self._summary.stage_seconds.setdefault(stage, []).append(seconds)
-        root = self._ledger.archive.root
+        root = self._stages.archive.root
         record = StageRecord(
             slide.id,
             stage,
-            self._ledger.settings(engine, stage),
+            self._stages.settings_digest(engine, stage),
             payload.key,
             "empty" if cause else "done",
             cause,
@@ -60,15 +60,15 @@ class Attempts:
             unreadable=facts.unreadable if facts else 0,
             filled=facts.filled if facts else 0,
         )
-        self._ledger.keep(record, payload)
+        self._stages.keep(record, payload)
         return SlideReport(slide.id, "failed" if cause else "ok", cause, fix, record.notes)
 
     def fail(
         self, engine: Engine, stage: Stage, slide: SlideRow, error: SlideseekError, seconds: float = 0.0
     ) -> SlideReport:
         """Keep the cause of a failure and what to do about it."""
-        settings, key = self._ledger.settings(engine, stage), self._ledger.key(engine, stage, slide)
-        self._ledger.keep(
+        settings, key = self._stages.settings_digest(engine, stage), self._stages.key(engine, stage, slide)
+        self._stages.keep(
             StageRecord(slide.id, stage, settings, key, "failed", error.cause, error.fix, seconds=seconds)
         )
         return SlideReport(slide.id, "failed", error.cause, error.fix)

@@ -23,14 +23,14 @@ from slideseek.archive.slide_table import SlideRow
 from slideseek.archive.work_list import ReadySlide
 from slideseek.building.attempts import Attempts
 from slideseek.building.features import FeaturePhase
+from slideseek.building.index_saving import save_index
 from slideseek.building.prefetch import as_slide_error
 from slideseek.building.reporting import BuildSummary, Reporter, SlideReport
 from slideseek.building.run_report import write_run_report
 from slideseek.digests import digest
 from slideseek.engine import Engine, pack_resolved, signature
 from slideseek.errors import DamagedError, SlideseekError
-from slideseek.indexing.index_store import save_index
-from slideseek.indexing.stage_results import Ledger
+from slideseek.indexing.stage_cache import StageCache
 from slideseek.interfaces import Checkpointed
 
 
@@ -61,10 +61,10 @@ class Builder:
         self.reporter = reporter
         self.options = options or BuildOptions()
         self.summary = BuildSummary()
-        self.ledger = Ledger(archive, self._note)
-        self._attempts = Attempts(self.ledger, self.summary)
+        self.stages = StageCache(archive, self._note)
+        self._attempts = Attempts(self.stages, self.summary)
         self._pixels = FeaturePhase(
-            archive, engines, self.ledger, self._attempts, self.options.workers, self.options.patience
+            archive, engines, self.stages, self._attempts, self.options.workers, self.options.patience
         )
 
     def run(self) -> BuildSummary:
@@ -100,17 +100,17 @@ class Builder:
     def _verify(self) -> None:
         """Drop every stored result that is of something else or does not read back; it is computed again."""
         for engine in self.engines:
-            codes = self.ledger.settings(engine, "encode")
+            codes = self.stages.settings_digest(engine, "encode")
             keys = [payload.key for _, payload in self.catalog.codes(codes)]
-            for slide, key in self.ledger.ready(engine):
-                if key == self.ledger.key(engine, "featurize", slide):
+            for slide, key in self.stages.ready(engine):
+                if key == self.stages.key(engine, "featurize", slide):
                     keys.append(key)
                 else:
                     with self.catalog.transaction():
                         self.catalog.forget_stages(slide.id, ("featurize", "encode"))
             for key in keys:
-                if self.ledger.sound(key) is None:
-                    self.ledger.drop(key)
+                if self.stages.sound(key) is None:
+                    self.stages.drop(key)
 
     def _codes_and_index(self, engine: Engine) -> SlideseekError | None:
         """Fit, encode and index for one engine; what stops it does not stop the others, and is returned."""
@@ -118,7 +118,7 @@ class Builder:
             self._fit(engine)
             self._encode(engine)
             with self.summary.timed("index"):
-                slides = save_index(self.archive, engine, self.ledger, self._note, self.options.verify)
+                slides = save_index(self.archive, engine, self.stages, self._note, self.options.verify)
         except SlideseekError as error:
             self._note(f"engine {engine.name!r} stopped: {error}")
             return error
@@ -129,7 +129,7 @@ class Builder:
         with self.summary.timed("features"):
             ids = self.catalog.slides.ids()
             self.reporter.phase("features", len(ids))
-            lacking = self.ledger.without_features(self.engines)
+            lacking = self.stages.without_features(self.engines)
             tried = set(lacking)
             done = [slide_id for slide_id in ids if slide_id not in tried] if lacking else ids
             if done:
@@ -139,7 +139,7 @@ class Builder:
                 self.summary.counts[report.outcome] += 1
                 self._tell(report)
             # A file written anew for one slide may have held the features of another of the same content.
-            left = self.ledger.without_records(self.engines) if lacking else []
+            left = self.stages.without_records(self.engines) if lacking else []
             bereft = [slide_id for slide_id in left if slide_id not in tried]
             for report in self._pixels.run(self.catalog.slides.some(bereft), self.reporter.begin):
                 self._tell(report)
@@ -148,8 +148,8 @@ class Builder:
         encoder = engine.trainable
         if encoder is None:
             return
-        known = self.catalog.work.ready(engine.feature_settings)
-        model = self.catalog.model(engine.encoder_settings)
+        known = self.catalog.work.ready(engine.feature_digest)
+        model = self.catalog.model(engine.encoder_digest)
         if model is not None and not self.options.refit:
             try:
                 load_model(self.archive.root, encoder, model)
@@ -161,9 +161,9 @@ class Builder:
                 return
             except DamagedError as error:
                 self._note(f"engine {engine.name!r}: {error.cause}; it is fitted again")
-        for slide, key in self.ledger.ready(engine):
+        for slide, key in self.stages.ready(engine):
             self._heal(slide, key)
-        ready = self.ledger.ready(engine)
+        ready = self.stages.ready(engine)
         if not ready:
             raise SlideseekError(
                 f"engine {engine.name!r}: no slide with features to fit {engine.config.encoder.use!r} on",
@@ -175,9 +175,9 @@ class Builder:
             bags = ArchiveBags(self.archive, [(slide.record, key) for slide, key in ready])
             labels = [slide.record.label for slide, _ in ready]
             groups = [slide.record.patient or slide.id for slide, _ in ready]  # a slide of nobody is its own patient
-            learnt_from = _learnt_from(self.catalog.work.ready(engine.feature_settings))
+            learnt_from = _learnt_from(self.catalog.work.ready(engine.feature_digest))
             # Named by what is learnt from, so that a killed training is found again and no other one is.
-            training = self.archive.root / "training" / digest([engine.encoder_settings, learnt_from])[:24]
+            training = self.archive.root / "training" / digest([engine.encoder_digest, learnt_from])[:24]
             if isinstance(encoder, Checkpointed):
                 training.mkdir(parents=True, exist_ok=True)
                 try:
@@ -188,7 +188,7 @@ class Builder:
             else:
                 encoder.fit(bags, labels, groups)
             seconds = time.perf_counter() - started
-            row = save_model(self.archive.root, encoder, engine.encoder_settings, learnt_from, len(ready), seconds)
+            row = save_model(self.archive.root, encoder, engine.encoder_digest, learnt_from, len(ready), seconds)
             with self.catalog.transaction():
                 self.catalog.put_model(row)
             if training.exists():
@@ -197,7 +197,7 @@ class Builder:
                 shutil.rmtree(self.archive.root / model.folder, ignore_errors=True)
 
     def _encode(self, engine: Engine) -> None:
-        todo = self.catalog.work.to_encode(engine.feature_settings, self.ledger.settings(engine, "encode"))
+        todo = self.catalog.work.to_encode(engine.feature_digest, self.stages.settings_digest(engine, "encode"))
         if not todo:
             return
         self.reporter.phase(f"codes of {engine.name}", len(todo), brief=True)
@@ -208,9 +208,9 @@ class Builder:
 
     def _encode_one(self, engine: Engine, slide: SlideRow) -> SlideReport:
         started = time.perf_counter()
-        key, feature_key = self.ledger.key(engine, "encode", slide), self.ledger.key(engine, "featurize", slide)
+        key, feature_key = self.stages.key(engine, "encode", slide), self.stages.key(engine, "featurize", slide)
         try:
-            payload = self.ledger.sound(key)
+            payload = self.stages.sound(key)
             if payload is None:
                 self._heal(slide, feature_key)
                 code = engine.encode(self.archive.bag(feature_key, slide.record))
@@ -222,8 +222,8 @@ class Builder:
 
     def _heal(self, slide: SlideRow, key: str) -> None:
         """Compute features again whose file is missing or damaged, before something is learnt or made from them."""
-        if self.ledger.sound(key) is None:
-            self.ledger.drop(key)
+        if self.stages.sound(key) is None:
+            self.stages.drop(key)
             list(self._pixels.run([slide], self.reporter.begin))
 
     def _note(self, text: str) -> None:

@@ -29,7 +29,7 @@ from slideseek.building.prefetch import (
 from slideseek.building.reporting import SlideReport
 from slideseek.engine import Engine
 from slideseek.errors import SlideError, SlideseekError
-from slideseek.indexing.stage_results import Ledger, feature_folder
+from slideseek.indexing.stage_cache import StageCache, feature_folder
 from slideseek.types import Bag, Float32, Int64, Patches, UInt8
 
 RANK = ("failed", "ok", "skipped")
@@ -43,14 +43,14 @@ class FeaturePhase:
         self,
         archive: Archive,
         engines: Sequence[Engine],
-        ledger: Ledger,
+        stages: StageCache,
         attempts: Attempts,
         workers: int,
         patience: float,
     ) -> None:
         self._archive = archive
         self._engines = engines
-        self._ledger = ledger
+        self._stages = stages
         self._attempts = attempts
         self._ahead: Ahead[Message] = Ahead(workers, patience)
         self._warm: set[str] = set()
@@ -78,20 +78,20 @@ class FeaturePhase:
         reports: list[SlideReport] = []
         todo: dict[str, dict[str, Engine]] = {}
         for engine in self._engines:
-            key = self._ledger.key(engine, "featurize", slide)
-            if self._ledger.done(engine, "featurize", slide):
+            key = self._stages.key(engine, "featurize", slide)
+            if self._stages.done(engine, "featurize", slide):
                 reports.append(SlideReport(slide.id, "skipped"))
-            elif (record := self._ledger.record(engine, "select", slide)) and record.status == "empty":
+            elif (record := self._stages.record(engine, "select", slide)) and record.status == "empty":
                 reports.append(SlideReport(slide.id, "failed", record.cause, record.fix))
-            elif twin := self._ledger.sound(key):  # a slide with the same content has them
+            elif twin := self._stages.sound(key):  # a slide with the same content has them
                 reports.append(self._attempts.keep(engine, "featurize", slide, twin, seconds=0.0))
             else:
                 self._warm_up(engine)
-                todo.setdefault(engine.select_settings, {}).setdefault(engine.feature_settings, engine)
+                todo.setdefault(engine.select_digest, {}).setdefault(engine.feature_digest, engine)
         selections = []
         for by_features in todo.values():
             engines = tuple(by_features.values())
-            stored = self._ledger.sound(self._ledger.key(engines[0], "select", slide))
+            stored = self._stages.sound(self._stages.key(engines[0], "select", slide))
             patches = unpack_patches(stored, slide.id) if stored else None
             selections.append(SelectTask(engines[0], patches, engines))
         outline = self._archive.root / slide.record.contours if slide.record.contours else None
@@ -100,9 +100,9 @@ class FeaturePhase:
 
     def _warm_up(self, engine: Engine) -> None:
         """Load a featurizer's network before its first slide: bad weights are one error, not one a slide."""
-        if engine.feature_settings in self._warm:
+        if engine.feature_digest in self._warm:
             return
-        self._warm.add(engine.feature_settings)
+        self._warm.add(engine.feature_digest)
         try:
             engine.features(np.zeros((0, 224, 224, 3), np.uint8))
         except SlideseekError:
@@ -118,7 +118,7 @@ class FeaturePhase:
             for message in messages:
                 match message:
                     case Selected(engine, patches, facts, seconds):
-                        payload = pack_patches(self._ledger.key(engine, "select", slide), patches, facts.mpp)
+                        payload = pack_patches(self._stages.key(engine, "select", slide), patches, facts.mpp)
                         report = self._attempts.keep(engine, "select", slide, payload, seconds, facts)
                         if report.outcome == "failed":
                             plan.reports.append(report)
@@ -152,8 +152,8 @@ class FeaturePhase:
         rows = np.concatenate(work.rows)
         patches = Patches(slide.id, work.patches.xy[rows], work.patches.size, work.patches.mpp[rows])
         bag = Bag(slide.id, np.concatenate(work.features), patches.xy, slide.record.site)
-        key = self._ledger.key(engine, "featurize", slide)
-        folder = feature_folder(engine.feature_settings)
+        key = self._stages.key(engine, "featurize", slide)
+        folder = feature_folder(engine.feature_digest)
         payload = store_features(self._archive.root, folder, key, bag, patches, facts.mpp)
         return self._attempts.keep(engine, "featurize", slide, payload, work.seconds, facts)
 

@@ -1,4 +1,4 @@
-"""What a build tells while it runs, and what it did when it is over."""
+"""What a build reports while it runs, and what it did when it is over."""
 
 from __future__ import annotations
 
@@ -25,25 +25,35 @@ class SlideReport:
 
 
 class Reporter(Protocol):
-    """What a build tells while it runs."""
+    """Shows what a build does while it runs; what an implementation leaves out shows nothing."""
 
     def phase(self, name: str, total: int, brief: bool = False) -> None:
-        """A phase of `total` slides begins; a brief one takes milliseconds a slide and needs no line for each."""
+        """A phase of `total` slides begins; a brief one takes milliseconds per slide and needs no line for each."""
+        return
 
     def skip(self, slide_ids: Sequence[str]) -> None:
         """These slides of the phase were done before, all at once."""
+        return
 
     def begin(self, slide_id: str) -> None:
         """Work on a slide begins."""
+        return
 
     def slide(self, report: SlideReport) -> None:
         """A slide is finished in this phase, and committed."""
+        return
 
     def epoch(self, engine: str, metrics: Mapping[str, float]) -> None:
         """An epoch of an encoder's training is over: `epoch`, `epochs` and its losses."""
+        return
 
     def note(self, text: str) -> None:
         """Something worth saying aloud."""
+        return
+
+
+class Silent(Reporter):
+    """Show nothing: the summary of a build says what was done."""
 
 
 @dataclass(slots=True)

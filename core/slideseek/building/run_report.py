@@ -42,7 +42,7 @@ def render_run_report(
         lines += [*_table(("slide", "cause", "fix"), rows), ""]
     damaged = [
         [r.slide_id, r.stage, str(r.unreadable), str(r.filled)]
-        for r in archive.catalog.unreadable({engine.feature_settings for engine in engines})
+        for r in archive.catalog.unreadable({engine.feature_digest for engine in engines})
     ]
     if damaged:
         lines += ["## Slides with unreadable regions", ""]

@@ -160,7 +160,7 @@ def main(args: list[str] | None = None) -> None:
         code = cli.main(args, prog_name="slideseek", standalone_mode=False)
         flush_output()
     except SlideseekError as error:
-        sys.exit(_tell(error))
+        sys.exit(_report(error))
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)
@@ -174,7 +174,7 @@ def main(args: list[str] | None = None) -> None:
         with contextlib.suppress(OSError):
             flush_output()
         if known is not None:
-            sys.exit(_tell(known))
+            sys.exit(_report(known))
         traceback.print_exc()
         owner = cli.running.owner if cli.running else f"slideseek {__version__}"
         click.echo(f"error: this is a bug of {owner}", err=True)
@@ -198,7 +198,13 @@ def flush_output() -> None:
             raise
 
 
-def _tell(error: SlideseekError) -> int:
+def _report(error: SlideseekError) -> int:
+    """Print an error with its fix and return the exit code."""
+    from slideseek.cli.options import HOW_TO_GIVE
+    from slideseek.errors import ParameterError
+
+    if isinstance(error, ParameterError):
+        error = error.in_words_of(HOW_TO_GIVE)
     if os.environ.get(DEBUG_VARIABLE):
         traceback.print_exc()
     click.echo(f"error: {error.cause}", err=True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from slideseek.cli import EXIT_FAILED_SLIDES
-from slideseek.cli.options import archive_option, json_option, open_archive
+from slideseek.cli.options import archive_option, json_option
 from slideseek.cli.output import print_json
 
 if TYPE_CHECKING:
@@ -40,18 +40,14 @@ def command(
     A run can be stopped at any moment and started again: it goes on where it was. A bad slide is one line with
     its cause and the fix, and the exit code is 3.
     """
-    from slideseek.building.build import Builder, BuildOptions
+    import slideseek
+    from slideseek.building.build import BuildOptions
     from slideseek.cli.progress import make_reporter
-    from slideseek.engine import make_engines
-    from slideseek.plugins import load_registry
 
     options = BuildOptions(refit=refit, workers=workers, patience=patience, verify=verify)
-    with open_archive(folder) as archive:
-        config = archive.config
-        with make_reporter() as reporter:
-            reporter.loading("engines")
-            engines = make_engines([config.engine(name) for name in names] or config.engines, load_registry())
-            summary = Builder(archive, engines, reporter, options).run()
+    with slideseek.open(folder) as archive, make_reporter() as reporter:
+        reporter.loading("engines")
+        summary = archive.build(names, options=options, reporter=reporter)
     with contextlib.suppress(BrokenPipeError):  # the build is done, whoever reads about it: the exit code says how
         if as_json:
             print_json(_data(summary, reporter.counts))

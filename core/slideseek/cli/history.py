@@ -31,7 +31,7 @@ def command(folder: Path | None, count: int, everything: bool, session: str, as_
 
     'slideseek replay N' asks one again, 'slideseek report N' shows it as a page.
     """
-    from slideseek.searching.replay import open_log
+    from slideseek.searching.query_log import open_log
 
     with open_archive(folder) as archive:
         entries = open_log(archive).last(None if everything else count, session)

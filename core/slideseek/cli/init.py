@@ -17,19 +17,16 @@ import click
 )
 def command(folder: Path, config_file: Path | None) -> None:
     """Make an archive in FOLDER (default: this folder): a configuration and an empty catalogue."""
-    from slideseek.archive.archive import Archive
-    from slideseek.config import CONFIG_NAME, DEFAULT_CONFIG, parse_config
-    from slideseek.engine import make_engines
+    from slideseek.api import create_archive
+    from slideseek.config import CONFIG_NAME
     from slideseek.errors import UsageError
-    from slideseek.plugins import load_registry
 
-    text = DEFAULT_CONFIG
+    text = None
     if config_file is not None:
         try:
             text = config_file.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise UsageError(f"cannot read {config_file} ({error})") from error
-    make_engines(parse_config(text, str(config_file or CONFIG_NAME)).engines, load_registry())
-    Archive.create(folder, text).close()
+    create_archive(folder, text, str(config_file or CONFIG_NAME)).close()
     click.echo(f"made the archive {folder}")
     click.echo(f"next: slideseek add SLIDES... -a {folder}   (engines are set in {folder / CONFIG_NAME})")

@@ -51,7 +51,7 @@ def command(
     from PIL import Image
 
     from slideseek.archive.files import replacing, safe_name, write_text
-    from slideseek.config import DEFAULT_CONFIG, make_component, parse_config
+    from slideseek.config import default_config, make_component, parse_config
     from slideseek.plugins import load_registry
     from slideseek.slides.contours import geojson_from_mask
     from slideseek.slides.discovery import PICTURE_SUFFIX
@@ -66,7 +66,7 @@ def command(
                 path = archive.slide_path(record)
                 outline = archive.root / record.contours if record.contours else None
     else:
-        config = parse_config(DEFAULT_CONFIG).engine(name)
+        config = parse_config(default_config()).engine(name)
     selector = make_component(load_registry(), config.selector, f"engine.{config.name}.selector")
     stated = stated_mpp(mpp, mag)
     if record is not None and stated is None:

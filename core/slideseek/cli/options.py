@@ -12,6 +12,7 @@ from slideseek.cli.output import say
 
 if TYPE_CHECKING:
     from slideseek.archive.archive import Archive
+    from slideseek.searching.request import QueryKind
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -32,6 +33,26 @@ mpp_option = click.option(
 mag_option = click.option(
     "--mag", type=click.FloatRange(min=0, min_open=True), help="The same as a nominal magnification: 20 is 0.5 µm/px."
 )
+
+
+HOW_TO_GIVE = {
+    "k": "pass -k 1 or more",
+    "region": "pass --region FILE.geojson",
+    "site": "pass --site",
+    "patient": "pass --patient",
+    "center": "pass --center",
+    "mpp": "pass --mpp",
+}
+"""How the parameters of a search are given on the command line, for errors about them."""
+
+
+def query_kind(region: str | None, patch: bool, case: bool) -> QueryKind:
+    """Return the kind of query that options ask for; more than one is a `UsageError`."""
+    if (region is not None) + patch + case > 1:
+        from slideseek.errors import UsageError
+
+        raise UsageError("--region, --patch and --case exclude each other")
+    return "region" if region is not None else "patch" if patch else "case" if case else "slide"
 
 
 def stated_mpp(mpp: float | None, mag: float | None) -> float | None:

@@ -1,4 +1,4 @@
-"""What people and programs read: tables, JSON, CSV, and the lines besides them."""
+"""What people and programs read: an answer, tables, JSON, CSV, and the lines beside them."""
 
 from __future__ import annotations
 
@@ -6,10 +6,14 @@ import contextlib
 import csv
 import io
 import json
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
+
+if TYPE_CHECKING:
+    from slideseek.searching.calibration import Calibration
+    from slideseek.searching.searcher import Answer
 
 
 def print_json(value: Any) -> None:
@@ -52,8 +56,34 @@ def print_table(
     click.echo(drawn.get(), nl=False)
 
 
+def print_answer(answer: Answer, calibration: Mapping[str, Calibration] | None = None) -> None:
+    """Print an answer for people."""
+    about = ", ".join(part for part in (answer.query.site, answer.query.label) if part)
+    scope = f"slides of {answer.query.site}" if answer.mode == "vertical" else "the archive"
+    title = f"{answer.query.id}{f' ({about})' if about else ''} - nearest in {scope}, engine {answer.engine}"
+    rows = [
+        [str(f.rank), f.hit.slide_id, f"{f.hit.distance:.6g}", f.record.site, f.record.label, f.record.patient]
+        for f in answer.found
+    ]
+    click.echo(title)
+    print_table(("rank", "slide", "distance", "site", "diagnosis", "patient"), rows, right=(0, 2))
+    if not rows:
+        click.echo("no slide passes the filters" if not answer.candidates else "no hits")
+    for name, vote in answer.votes.items():
+        what = "diagnosis" if name == "label" else name
+        known = f", {vote.labelled} with a {what}" if vote.labelled < vote.hits else ""
+        click.echo(
+            f"vote for {what}: {vote.value} ({vote.agreeing} of {vote.hits}{known}; confidence {vote.confidence:.2f})"
+        )
+        if calibration is not None:
+            right, searched = calibration[name].at(vote.confidence)
+            share = f" ({right / searched:.0%})" if searched else ""
+            click.echo(f"  {searched} slide(s) of the archive had that confidence, {right} a right vote{share}")
+    click.echo(f"{answer.candidates} candidates searched in {answer.milliseconds:.1f} ms")
+
+
 def say(text: str) -> None:
-    """Tell something besides the result, on standard error. A log that cannot be written does not stop the work."""
+    """Say something besides the result, on standard error. A log that cannot be written does not stop the work."""
     with contextlib.suppress(OSError):
         click.echo(text, err=True)
 

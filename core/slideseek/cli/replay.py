@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from slideseek.cli.options import archive_option, json_option, open_archive
-from slideseek.cli.output import print_json, say
+from slideseek.cli.output import print_answer, print_json, say
 
 EXIT_DIFFERENT = 3
 
@@ -21,16 +21,16 @@ def command(number: int, folder: Path | None, as_json: bool) -> int:
 
     If not, it says what has changed since, and the exit code is 3. A replay is not logged.
     """
-    from slideseek.cli.hit_tables import print_answer
-    from slideseek.searching.answer_json import answer_data
-    from slideseek.searching.replay import open_log, replay
+    from slideseek.searching.answer_json import answer_json
+    from slideseek.searching.query_log import open_log
+    from slideseek.searching.replay import replay
 
     with open_archive(folder) as archive:
         done = replay(archive, open_log(archive).get(number))
     if as_json:
         then = [{"slide_id": slide_id, "distance": distance} for slide_id, distance in done.entry.answer["hits"]]
         asked = {"number": number, "asked": done.entry.asked, "who": done.entry.who, "request": done.entry.request}
-        print_json({**asked, "same": done.same, "changes": done.changes, "then": then, "now": answer_data(done.answer)})
+        print_json({**asked, "same": done.same, "changes": done.changes, "then": then, "now": answer_json(done.answer)})
         return 0 if done.same else EXIT_DIFFERENT
     print_answer(done.answer)
     for note in done.answer.notes:

@@ -1,4 +1,4 @@
-"""`slideseek status`: the truth about each slide and engine."""
+"""`slideseek status`: the state of each slide and engine."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from slideseek.cli.options import archive_option, json_option, open_archive
+from slideseek.cli.options import archive_option, json_option
 from slideseek.cli.output import print_json, print_table, problem_line
 
 
@@ -15,11 +15,11 @@ from slideseek.cli.output import print_json, print_table, problem_line
 @click.option("--failed", "only_failed", is_flag=True, help="List only slides that failed.")
 @json_option
 def command(folder: Path | None, only_failed: bool, as_json: bool) -> None:
-    """Tell what is done, what failed and why, for every slide and engine."""
-    from slideseek.indexing.status import archive_status
+    """Show what is done, what failed and why, for every slide and engine."""
+    import slideseek
 
-    with open_archive(folder) as archive:
-        status = archive_status(archive)
+    with slideseek.open(folder) as archive:
+        status = archive.status()
     if as_json:
         slides = [s for s in status["slides"] if s["failure"]] if only_failed else status["slides"]
         print_json({**status, "slides": slides})
@@ -47,5 +47,5 @@ def command(folder: Path | None, only_failed: bool, as_json: bool) -> None:
         fresh = "up to date" if engine["index_fresh"] else "out of date: run 'slideseek build'"
         click.echo(
             f"engine {engine['name']!r}: {engine['coded']} of {len(status['slides'])} slides have a code,"
-            f" {engine['indexed']} indexed ({engine['bytes_per_slide']:.0f} bytes a slide), index {fresh}"
+            f" {engine['indexed']} indexed ({engine['bytes_per_slide']:.0f} bytes per slide), index {fresh}"
         )

@@ -1,13 +1,28 @@
-"""An index that follows its archive: opened once, and again when the catalogue has changed since."""
+"""An engine's index, opened from disk and following its archive.
+
+A saved index is the codes of one generation. The catalogue lists the slides whose codes changed since; opening the
+index removes those slides from it in memory and adds the codes they have now. So an index answers for the codes as they
+are at that moment, a build leaves the files alone while the list is short, and nothing has to be undone after a crash.
+"""
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+
 from slideseek.archive.archive import Archive
+from slideseek.archive.catalog import IndexRow, Payload
 from slideseek.archive.columns import SlideColumns
-from slideseek.engine import Engine
-from slideseek.indexing.index_store import open_index
-from slideseek.indexing.stage_results import Ledger
+from slideseek.archive.payloads import unpack_code
+from slideseek.archive.seals import broken_seal
+from slideseek.config import EngineConfig
+from slideseek.engine import Engine, make_engine, recall_engine, signature
+from slideseek.errors import DamagedError, one_line
+from slideseek.indexing.stage_cache import StageCache
 from slideseek.interfaces import Index
+from slideseek.plugins import Registry
+from slideseek.types import Code
 
 
 class LiveIndex:
@@ -19,10 +34,10 @@ class LiveIndex:
     index: Index
     columns: SlideColumns
 
-    def __init__(self, archive: Archive, engine: Engine, ledger: Ledger) -> None:
+    def __init__(self, archive: Archive, engine: Engine, stages: StageCache) -> None:
         self._archive = archive
         self._engine = engine
-        self._ledger = ledger
+        self._stages = stages
         self._codes: tuple[str, int] | None = None
         self._records = -1
         self.notes: tuple[str, ...] = ()
@@ -33,15 +48,106 @@ class LiveIndex:
         """Follow the catalogue if it has changed, at the price of two questions if it has not; say whether it had."""
         catalog = self._archive.catalog
         with catalog.snapshot():
-            name = self._ledger.settings(self._engine, "encode")
+            name = self._stages.settings_digest(self._engine, "encode")
             codes = name, catalog.changes.generation(name)
             records = catalog.changes.of_records()
             if (codes, records) == (self._codes, self._records):
                 return False
             if codes != self._codes:
-                opened = open_index(self._archive, self._engine, self._ledger)
-                self.index, self.notes = opened.index, opened.notes
+                self.index, self.notes = open_index(self._archive, self._engine, self._stages)
             self.columns = SlideColumns(catalog.slides, self.index.ids)
             self.slides = len(catalog.slides)
             self._codes, self._records = codes, records
         return True
+
+
+def open_engine(archive: Archive, config: EngineConfig, registry: Registry) -> Engine:
+    """Return an engine to search with: as it was last built, without importing its components, or made anew."""
+    packed = archive.catalog.engine(config.name, signature(config, registry))
+    return recall_engine(config, registry, packed) if packed else make_engine(config, registry)
+
+
+def index_is_fresh(archive: Archive, engine: Engine, stages: StageCache) -> bool:
+    """Say whether an engine's saved index is of the present settings, so that opening it brings it up to date."""
+    row = archive.catalog.index(engine.name)
+    return row is not None and is_usable(row, engine, stages.settings_digest(engine, "encode"))
+
+
+def open_index(archive: Archive, engine: Engine, stages: StageCache) -> tuple[Index, tuple[str, ...]]:
+    """Open an engine's saved index and bring it up to date; return it with what a person should know about it.
+
+    An index that cannot be used is replaced, in memory, by one of the catalogue's codes.
+    """
+    notes: list[str] = []
+    with noting_warnings(notes.append), archive.catalog.snapshot():
+        row = archive.catalog.index(engine.name)
+        codes = stages.settings_digest(engine, "encode")
+        damaged: list[str] = []
+        if row is None:
+            reason = f"engine {engine.name!r} has no saved index yet"
+        elif not is_usable(row, engine, codes):
+            reason = f"the saved index of engine {engine.name!r} is out of date"
+        elif broken := broken_seal(archive.root / row.folder, row.files):
+            reason = f"the saved index of engine {engine.name!r} cannot be used ({broken} is damaged)"
+        else:
+            try:
+                index, damaged = up_to_date(archive, engine, row)
+                reason = ""
+            except Exception as error:  # an index may raise anything over a damaged file
+                reason = f"the saved index of engine {engine.name!r} cannot be used ({one_line(error)})"
+        if reason:
+            index, damaged = from_codes(archive, engine, codes)
+            notes.append(
+                f"{reason}; the catalogue's codes were searched instead: run 'slideseek build' to save it anew"
+            )
+    if damaged:
+        notes.append(f"{len(damaged)} code(s) are damaged and were left out: run 'slideseek build --verify'")
+    return index, tuple(notes)
+
+
+def is_usable(row: IndexRow, engine: Engine, codes: str) -> bool:
+    return (row.settings, row.codes) == (engine.index_digest, codes)
+
+
+def up_to_date(archive: Archive, engine: Engine, row: IndexRow) -> tuple[Index, list[str]]:
+    """Return a saved index with the changes since, and the keys of codes that are damaged."""
+    catalog = archive.catalog
+    index = engine.new_index()
+    index.load(archive.root / row.folder)
+    changed = catalog.changes.since(row.codes, row.generation)
+    if not changed:
+        return index, []
+    held = set(index.ids)
+    index.remove([slide_id for slide_id in changed if slide_id in held])
+    sound, damaged = _unpacked(catalog.codes(row.codes, changed))
+    index.add(sound)
+    return index, damaged
+
+
+def from_codes(archive: Archive, engine: Engine, codes: str) -> tuple[Index, list[str]]:
+    """Return an index of the catalogue's codes, and the keys of those that are damaged."""
+    index = engine.new_index()
+    sound, damaged = _unpacked(archive.catalog.codes(codes))
+    index.add(sound)
+    return index, damaged
+
+
+def _unpacked(stored: Iterable[tuple[str, Payload]]) -> tuple[list[Code], list[str]]:
+    """Return the codes that read back, and the keys of those that do not."""
+    sound, damaged = [], []
+    for slide_id, payload in stored:
+        try:
+            sound.append(unpack_code(payload, slide_id))
+        except DamagedError:
+            damaged.append(payload.key)
+    return sound, damaged
+
+
+@contextmanager
+def noting_warnings(note: Callable[[str], None]) -> Iterator[None]:
+    """Hand on as notes what an index warns of, such as a low recall: people read notes, not Python's warnings."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        yield
+    for text in dict.fromkeys(str(warning.message) for warning in caught if issubclass(warning.category, UserWarning)):
+        note(text)

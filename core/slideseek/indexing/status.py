@@ -11,8 +11,8 @@ from slideseek.archive.slide_table import SlideRow
 from slideseek.config import EngineConfig
 from slideseek.engine import Engine
 from slideseek.errors import SlideseekError
-from slideseek.indexing.index_store import index_is_fresh, open_engine
-from slideseek.indexing.stage_results import Ledger
+from slideseek.indexing.live_index import index_is_fresh, open_engine
+from slideseek.indexing.stage_cache import StageCache
 from slideseek.plugins import Registry, load_registry
 
 STAGES: tuple[Stage, ...] = ("select", "featurize", "encode")
@@ -26,14 +26,14 @@ def archive_status(archive: Archive) -> dict[str, Any]:
     """
     registry = load_registry()
     engines = {config.name: _open(archive, config, registry) for config in archive.config.engines}
-    ledger = Ledger(archive, lambda _: None)
-    slides = [_slide(slide, engines, ledger) for slide in archive.catalog.slides]
+    stages = StageCache(archive, lambda _: None)
+    slides = [_slide(slide, engines, stages) for slide in archive.catalog.slides]
     runs = archive.catalog.runs()
     last = {key: runs[-1][key] for key in ("command", "started", "finished", "outcome", "counts")} if runs else None
     return {
         "archive": str(archive.root),
         "slides": slides,
-        "engines": [_engine(name, engine, archive, ledger) for name, engine in engines.items()],
+        "engines": [_engine(name, engine, archive, stages) for name, engine in engines.items()],
         "last_run": last,
     }
 
@@ -45,14 +45,14 @@ def _open(archive: Archive, config: EngineConfig, registry: Registry) -> Engine 
         return error
 
 
-def _slide(slide: SlideRow, engines: Mapping[str, Engine | SlideseekError], ledger: Ledger) -> dict[str, Any]:
+def _slide(slide: SlideRow, engines: Mapping[str, Engine | SlideseekError], stages: StageCache) -> dict[str, Any]:
     states: dict[str, Any] = {}
     failure: dict[str, str] | None = None
     for name, engine in engines.items():
         if isinstance(engine, SlideseekError):
             states[name] = {"state": "unknown", "stages": {}}
             continue
-        records = {stage: ledger.record(engine, stage, slide) for stage in STAGES}
+        records = {stage: stages.record(engine, stage, slide) for stage in STAGES}
         failed = next((r for r in records.values() if r and r.status != "done"), None)
         done = [stage for stage, r in records.items() if r and r.status == "done"]
         state = failed.status if failed else "done" if len(done) == len(STAGES) else f"to {_next(done)}"
@@ -89,10 +89,10 @@ def _record(record: StageRecord) -> dict[str, Any]:
     }
 
 
-def _engine(name: str, engine: Engine | SlideseekError, archive: Archive, ledger: Ledger) -> dict[str, Any]:
+def _engine(name: str, engine: Engine | SlideseekError, archive: Archive, stages: StageCache) -> dict[str, Any]:
     if isinstance(engine, SlideseekError):
         return {"name": name, "error": {"cause": engine.cause, "fix": engine.fix}}
-    codes = ledger.settings(engine, "encode")
+    codes = stages.settings_digest(engine, "encode")
     coded = [r for r in archive.catalog.stages("encode", codes) if r.status == "done"]
     row = archive.catalog.index(name)
     return {
@@ -103,5 +103,5 @@ def _engine(name: str, engine: Engine | SlideseekError, archive: Archive, ledger
         "coded": len(coded),
         "bytes_per_slide": sum(r.bytes for r in coded) / len(coded) if coded else 0.0,
         "indexed": row.slides if row else 0,
-        "index_fresh": index_is_fresh(archive, engine, ledger),
+        "index_fresh": index_is_fresh(archive, engine, stages),
     }

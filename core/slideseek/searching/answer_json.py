@@ -1,86 +1,92 @@
-"""Answers and evidence as plain data, for JSON, CSV, pages and other programs. Imports nothing heavy."""
+"""Answers and evidence as plain data: one shape for `--json`, the HTTP API, exports and other programs."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from slideseek.searching.calibration import Calibration
     from slideseek.searching.evidence import Evidence
-    from slideseek.searching.patch_squares import Fields
+    from slideseek.searching.patch_squares import PatchSquares
     from slideseek.searching.searcher import Answer
+    from slideseek.searching.votes import Vote
     from slideseek.types import Float64, SlideRecord
 
 CSV_HEADER = ("rank", "slide_id", "distance", "patient", "site", "label", "center", "vote", "confidence")
+FIELD_NAMES = {"site": "site", "label": "diagnosis"}
+"""What people call the fields that hits vote on."""
 
 
-def answer_data(
+def slide_json(record: SlideRecord) -> dict[str, Any]:
+    """Return what is known about a slide as plain data, with the path of its file."""
+    return {**record.facts(), "path": record.path}
+
+
+def answer_json(
     answer: Answer,
     evidence: Mapping[str, Evidence] | None = None,
     top: int = 5,
     calibration: Mapping[str, Calibration] | None = None,
+    slide: Callable[[SlideRecord], dict[str, Any]] = slide_json,
 ) -> dict[str, Any]:
     """Return an answer as plain data.
 
-    evidence: by slide id, of which the `top` pairs or patches a hit are given. calibration: by site and label, what
-    the same agreement was worth for slides of the archive.
+    evidence: by slide id; the `top` pairs or patches per hit are given. calibration: by site and label, what the same
+    agreement was worth for slides of the archive. slide: returns a slide as plain data; a front end that must not show
+    where files lie gives another one.
     """
     hits = []
     for found in answer.found:
-        hit = {"rank": found.rank, "slide_id": found.hit.slide_id, "distance": found.hit.distance}
-        hit |= record_data(found.record)
+        hit: dict[str, Any] = {
+            "rank": found.rank,
+            "distance": found.hit.distance,
+            "agrees": answer.agrees(found),
+            "slide": slide(found.record),
+        }
         if evidence is not None:
-            hit["evidence"] = evidence_data(evidence[found.hit.slide_id], top)
+            hit["evidence"] = evidence_json(evidence[found.hit.slide_id], top)
         hits.append(hit)
     return {
-        "query": record_data(answer.query),
+        "query": slide(answer.query),
         "engine": answer.engine,
+        "unit": answer.unit,
         "mode": answer.mode,
         "candidates": answer.candidates,
         "milliseconds": round(answer.milliseconds, 3),
-        "votes": {name: vote_data(answer, name, calibration) for name in answer.votes},
+        "votes": {name: _vote(vote, name, calibration) for name, vote in answer.votes.items()},
         "hits": hits,
         "notes": list(answer.notes),
     }
 
 
-def record_data(record: SlideRecord) -> dict[str, Any]:
-    """Return what is known about a slide as plain data."""
-    return {
-        "slide_id": record.id,
-        "patient": record.patient,
-        "site": record.site,
-        "label": record.label,
-        "center": record.center,
-        "path": record.path,
-        "fields": dict(record.fields),
+def _vote(vote: Vote, name: str, calibration: Mapping[str, Calibration] | None) -> dict[str, Any]:
+    data: dict[str, Any] = {
+        "value": vote.value,
+        "agreeing": vote.agreeing,
+        "labelled": vote.labelled,
+        "hits": vote.hits,
+        "confidence": round(vote.confidence, 4),
     }
-
-
-def vote_data(answer: Answer, name: str, calibration: Mapping[str, Calibration] | None = None) -> dict[str, Any]:
-    """Return what the hits voted for and how far they agree, as plain data."""
-    value, hits = answer.votes[name]
-    confidence = answer.confidence(name)
-    data = {"value": value, "hits": hits, "labelled": confidence.labelled, "confidence": round(confidence.share, 4)}
     if calibration is not None:
-        right, asked = calibration[name].at(confidence.share)
-        data["calibration"] = {"right": right, "asked": asked}
+        right, searched = calibration[name].at(vote.confidence)
+        data["calibration"] = {"right": right, "searched": searched}
     return data
 
 
 def csv_rows(answer: Answer) -> list[list[Any]]:
-    """Return a row a hit under `CSV_HEADER`; vote and confidence are those of the label, the same in every row."""
-    vote = answer.votes.get("label", ("", 0))[0]
-    confidence = round(answer.confidence("label").share, 4) if vote else ""
+    """Return one row per hit under `CSV_HEADER`; vote and confidence are those of the label, the same in every row."""
+    vote = answer.votes.get("label")
+    shared = [vote.value, round(vote.confidence, 4)] if vote else ["", ""]
     rows = []
     for found in answer.found:
-        about = {**record_data(found.record), "rank": found.rank, "distance": found.hit.distance}
-        rows.append([{**about, "vote": vote, "confidence": confidence}[name] for name in CSV_HEADER])
+        record = found.record
+        about = [record.patient, record.site, record.label, record.center]
+        rows.append([found.rank, record.id, found.hit.distance, *about, *shared])
     return rows
 
 
-def evidence_data(evidence: Evidence, top: int | None = None) -> dict[str, Any]:
+def evidence_json(evidence: Evidence, top: int | None = None) -> dict[str, Any]:
     """Return the `top` pairs or patches of some evidence as plain data, all of them for None.
 
     Squares are in level-0 pixels of their slide: x and y of the top-left corner, and the side.
@@ -95,8 +101,8 @@ def evidence_data(evidence: Evidence, top: int | None = None) -> dict[str, Any]:
             "pairs": [
                 {
                     "distance": pair.distance,
-                    "query": square_data(evidence.query, pair.query),
-                    "hit": square_data(evidence.hit, pair.hit),
+                    "query": square_json(evidence.query, pair.query),
+                    "hit": square_json(evidence.hit, pair.hit),
                 }
                 for pair in evidence.pairs[:top]
             ]
@@ -107,14 +113,14 @@ def evidence_data(evidence: Evidence, top: int | None = None) -> dict[str, Any]:
     }
 
 
-def square_data(fields: Fields, patch: int) -> dict[str, Any]:
+def square_json(squares: PatchSquares, patch: int) -> dict[str, Any]:
     """Return one patch's number and square as plain data, with its slide where there are several."""
-    (x, y), side = fields.xy[patch].tolist(), round(float(fields.side[patch]), 3)
-    slide = {"slide_id": fields.slides[patch]} if fields.slides else {}
+    (x, y), side = squares.xy[patch].tolist(), round(float(squares.side[patch]), 3)
+    slide = {"slide_id": squares.slides[patch]} if squares.slides else {}
     return {"patch": patch, "x": x, "y": y, "side": side, **slide}
 
 
-def _largest(fields: Fields, parts: Float64, top: int | None) -> list[dict[str, Any]]:
+def _largest(squares: PatchSquares, parts: Float64, top: int | None) -> list[dict[str, Any]]:
     """Return the patches that add most, the largest part first."""
     order = (-parts).argsort(kind="stable")[:top].tolist()
-    return [{**square_data(fields, patch), "part": float(parts[patch])} for patch in order]
+    return [{**square_json(squares, patch), "part": float(parts[patch])} for patch in order]

@@ -1,6 +1,6 @@
 """Why a slide was found: the patch pairs or the contributing patches that make the distance a search shows.
 
-Codes that are sets (one row a patch) are explained by pairs: each patch and the nearest one on the other side. Codes
+Codes that are sets (one row per patch) are explained by pairs: each patch and the nearest one on the other side. Codes
 of one row are explained by contributions, where the encoder can split a similarity over patches (`Attributable`).
 Either way the parts are checked against the distance the index gives, so that what is shown is what was found.
 """
@@ -16,12 +16,12 @@ from slideseek.archive.payloads import unpack_code
 from slideseek.archive.slide_table import SlideRow
 from slideseek.did_you_mean import did_you_mean
 from slideseek.errors import PluginError, SlideseekError, UsageError
-from slideseek.interfaces import Attributable
-from slideseek.searching.patch_squares import Fields as Fields
+from slideseek.interfaces import Attributable, SetIndex
+from slideseek.searching.located_bags import LocatedBag, stored_bag
+from slideseek.searching.patch_squares import PatchSquares
 from slideseek.searching.queries import Query
-from slideseek.searching.query_bags import Material, stored_material
 from slideseek.searching.searcher import Searcher
-from slideseek.types import Code, Float32, Float64, Mask, UInt8
+from slideseek.types import Code, Float32, Float64, UInt8
 
 EvidenceKind: TypeAlias = Literal["pairs", "contributions"]
 
@@ -46,18 +46,27 @@ class Evidence:
     """What made a hit similar to the query.
 
     value: for `pairs` the distance of the two sets, for `contributions` the similarity, to which the parts add up.
-    query, hit: the squares of the patches. pairs: one a query patch, nearest first; none for contributions.
+    query, hit: the squares of the patches. pairs: one per query patch, nearest first; none for contributions.
     parts: float64 (n_query,), what each patch of the query adds; for pairs, minus the distance of its pair, so that
     higher is always more alike. hit_parts: float64 (n_hit,), the same seen from the hit.
     """
 
     kind: EvidenceKind
     value: float
-    query: Fields
-    hit: Fields
+    query: PatchSquares
+    hit: PatchSquares
     pairs: tuple[Pair, ...]
     parts: Float64
     hit_parts: Float64
+
+    def share(self, part: float) -> str:
+        """Write a part as a share of the whole; "" where the whole is nothing."""
+        return f"{part / self.value:.1%}" if abs(self.value) > 1e-12 else ""
+
+
+def strongest(parts: Float64, count: int) -> list[int]:
+    """Return the numbers of the patches with the largest parts, largest first."""
+    return [int(number) for number in np.argsort(-parts, kind="stable")[:count]]
 
 
 class Explainer:
@@ -75,12 +84,12 @@ class Explainer:
         shown = self._distance(query, hit_id)
         searcher, encoder = self._searcher, self._attributable()
         row, code = self._stored(hit_id)
-        hit, mine = stored_material(searcher.archive, searcher.engine, searcher.ledger, row), query.material()
+        hit, mine = stored_bag(searcher.archive, searcher.engine, searcher.stages, row), query.located()
         if encoder is None:
             made = self._pairs(query.code, mine, code, hit)
         else:
             parts, hit_parts = encoder.contributions(mine.bag, code), encoder.contributions(hit.bag, query.code)
-            made = Evidence("contributions", float(parts.sum()), mine.fields, hit.fields, (), parts, hit_parts)
+            made = Evidence("contributions", float(parts.sum()), mine.squares, hit.squares, (), parts, hit_parts)
         self._check(made, shown, hit_id)
         return made
 
@@ -88,56 +97,56 @@ class Explainer:
         """Return the encoder that splits similarities; None for sets, which need no encoder to be paired."""
         if self._searcher.engine.spec.many:
             return None
-        engine = self._searcher.ask.prepared()
+        engine = self._searcher.queries.prepared()
         if not isinstance(engine.encoder, Attributable):
             raise SlideseekError(
                 f"encoder {engine.config.encoder.use!r} of engine {engine.name!r} cannot say which patches make two"
                 " slides similar",
-                "ask an engine whose encoder can: yottixel, mean, bovw, vlad, gmm-fv, the deep Fisher vectors",
+                "use an engine whose encoder can: the reference of plugins names this interface Attributable",
             )
         return engine.encoder
 
-    def _pairs(self, query: Code, mine: Material, code: Code, hit: Material) -> Evidence:
-        for one, material in ((query, mine), (code, hit)):
-            if len(one) != len(material.fields):
+    def _pairs(self, query: Code, mine: LocatedBag, code: Code, hit: LocatedBag) -> Evidence:
+        for one, bag in ((query, mine), (code, hit)):
+            if len(one) != len(bag.squares):
                 raise SlideseekError(
-                    f"slide {one.slide_id!r} has {len(material.fields)} patches and {len(one)} rows in its code,"
-                    " so that no row stands for one patch",
-                    "ask an engine whose encoder keeps a row a patch, such as yottixel",
+                    f"slide {one.slide_id!r} has {len(bag.squares)} patches and {len(one)} rows in its code,"
+                    " so no row stands for one patch",
+                    "use an engine whose encoder keeps one row per patch",
                 )
+        index = self._searcher.index
+        if not isinstance(index, SetIndex):
+            raise SlideseekError(
+                f"index {self._searcher.engine.config.index.use!r} does not say how it compares two sets of patches",
+                "use an engine whose index does: the reference of plugins names this interface SetIndex",
+            )
         between = row_distances(query.rows, code.rows)
         partner, forth, back = between.argmin(axis=1), between.min(axis=1), between.min(axis=0)
         order = np.argsort(forth, kind="stable")
         pairs = tuple(Pair(int(i), int(partner[i]), float(forth[i])) for i in order)
-        medians = float(np.median(forth)), float(np.median(back))
-        # The option of the index decides over which of the two sets the median runs.
-        direction = self._searcher.engine.resolved.settings["index"].get("direction", "query")
-        value = {"query": medians[0], "target": medians[1]}.get(direction, sum(medians) / 2)
-        return Evidence("pairs", value, mine.fields, hit.fields, pairs, -forth, -back)
+        return Evidence("pairs", index.set_distance(between), mine.squares, hit.squares, pairs, -forth, -back)
 
     def _distance(self, query: Query, hit_id: str) -> float:
         """Return the distance the index gives for one slide, as a search shows it."""
-        index = self._searcher.index
-        # Not kept from one call to the next: the index follows the archive.
-        among: Mask = np.fromiter((held == hit_id for held in index.ids), np.bool_, count=len(index.ids))
-        if not among.any():
+        ids = self._searcher.index.ids
+        if hit_id not in ids:
             raise UsageError(
                 f"slide {hit_id!r} is not in the index of engine {self._searcher.engine.name!r}",
-                did_you_mean(hit_id, index.ids, "'slideseek status' lists the slides"),
+                did_you_mean(hit_id, ids, "'slideseek status' lists the slides"),
             )
-        hits = index.search(query.code, 1, among)
-        if not hits:
+        distance = self._searcher.distance(query, hit_id)
+        if distance is None:
             raise UsageError(
                 f"the codes of {query.record.id!r} and {hit_id!r} cannot be compared: they are of different sites",
                 "a conditioned encoder compares slides of one site only",
             )
-        return hits[0].distance
+        return distance
 
     def _stored(self, slide_id: str) -> tuple[SlideRow, Code]:
         """Return what the catalogue knows of a slide of the index, and its code."""
         searcher = self._searcher
         row = searcher.archive.catalog.slides.get(slide_id)
-        record = row and searcher.ledger.record(searcher.engine, "encode", row)
+        record = row and searcher.stages.record(searcher.engine, "encode", row)
         payload = record and searcher.archive.catalog.payload(record.key)
         if not row or not payload:
             raise SlideseekError(

@@ -4,7 +4,7 @@ The query's code and those of the relevant slides are made one code: the mean of
 majority of each bit for single codes of bits (the query decides a tie), the union of the rows for sets. Each candidate
 has its distance `d` to that code, and `n`, to the nearest slide marked as not relevant. Candidates are ranked by
 `d + max(0, d - n)`: one that is nearer to a rejected slide than to the relevant ones is pushed back by as much.
-Marked slides are not found again, nor, unless asked for, other slides of the relevant ones' patients.
+Marked slides are not found again, nor, unless wanted, other slides of the relevant ones' patients.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from slideseek.errors import UsageError
 from slideseek.searching.queries import Query
 from slideseek.searching.searcher import Answer, Found, Mode, Searcher
+from slideseek.searching.votes import vote
 from slideseek.types import Code, CodeSpec, Float32, Hit, UInt8
-from slideseek_apps.bench.measures import majority
 
 POOL = 1000
 """Candidates ranked again: so many of the nearest to the relevant ones, or 20 times what is asked for."""
@@ -50,8 +50,8 @@ def more_like_these(
     """Return the k slides most like a query and the relevant slides, and least like the rejected ones."""
     if both := sorted(set(relevant) & set(rejected)):
         raise UsageError(f"{both[0]!r} is marked both relevant and not", "mark it one way")
-    liked = [searcher.ask.stored(slide_id) for slide_id in relevant]
-    disliked = [searcher.ask.stored(slide_id) for slide_id in rejected]
+    liked = [searcher.queries.stored(slide_id) for slide_id in relevant]
+    disliked = [searcher.queries.stored(slide_id) for slide_id in rejected]
     usable = [one for one in liked if one.code.space == query.code.space]
     notes = list(query.notes)
     if apart := len(liked) - len(usable):
@@ -69,17 +69,7 @@ def more_like_these(
     pushed = _push_back([one.hit for one in found], searcher, disliked)
     records = {one.hit.slide_id: one.record for one in found}
     ranked = [Found(rank, hit, records[hit.slide_id]) for rank, hit in enumerate(pushed[:k], start=1)]
-    return replace(answer, found=ranked, votes=_votes(ranked))
-
-
-def _votes(found: Sequence[Found]) -> dict[str, tuple[str, int]]:
-    """Return for site and label the majority of the hits, and how many carry it."""
-    votes: dict[str, tuple[str, int]] = {}
-    for name in ("site", "label"):
-        labels = [getattr(one.record, name) for one in found]
-        if winner := majority(labels):
-            votes[name] = winner, labels.count(winner)
-    return votes
+    return replace(answer, found=ranked, votes=vote(one.record for one in ranked))
 
 
 def _push_back(hits: Sequence[Hit], searcher: Searcher, disliked: Sequence[Query]) -> list[Hit]:

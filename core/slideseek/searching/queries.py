@@ -1,4 +1,4 @@
-"""What a search asks with: a slide of the archive, a slide file, a part of either, a patch image, a patient's case."""
+"""What a search queries with: a slide, a slide file, a part of either, a patch image, or all slides of a patient."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from slideseek.archive.payloads import unpack_code, unpack_patches
 from slideseek.archive.slide_table import SlideRow
 from slideseek.did_you_mean import did_you_mean
 from slideseek.engine import Engine, make_engine
-from slideseek.errors import SlideseekError, UsageError
-from slideseek.indexing.stage_results import Ledger
+from slideseek.errors import ParameterError, SlideseekError, UsageError
+from slideseek.indexing.stage_cache import StageCache
 from slideseek.interfaces import Slide
-from slideseek.searching.patch_squares import Fields
-from slideseek.searching.query_bags import Material, fresh_material, patch_material, select_in, stored_material
+from slideseek.searching.located_bags import LocatedBag, fresh_bag, patch_bag, select_in, stored_bag
+from slideseek.searching.patch_squares import PatchSquares
 from slideseek.slides.area import Annotations
 from slideseek.slides.area import Region as Region
 from slideseek.types import Bag, Code, Patches, SlideRecord
@@ -25,7 +25,7 @@ from slideseek.types import Bag, Code, Patches, SlideRecord
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """What is searched for: a code and what is known about its slide.
+    """What a search looks for: a code and what is known about its slide.
 
     fingerprints: name the content of the query's slides, so that they are known under any other id too. slide_path:
     where the query's pixels lie; None for a case, which has several slides. source: reads what the query is made of.
@@ -36,9 +36,9 @@ class Query:
     fingerprints: frozenset[str]
     notes: tuple[str, ...] = ()
     slide_path: Path | None = None
-    source: Callable[[], Material] | None = field(default=None, repr=False, compare=False)
+    source: Callable[[], LocatedBag] | None = field(default=None, repr=False, compare=False)
 
-    def material(self) -> Material:
+    def located(self) -> LocatedBag:
         """Return the query's features and squares, read when they are first asked for."""
         if self.source is None:
             raise SlideseekError(f"the features of query {self.record.id!r} were not kept", "make the query again")
@@ -46,27 +46,27 @@ class Query:
 
     def bag(self) -> Bag:
         """Return the features the query's code was made from."""
-        return self.material().bag
+        return self.located().bag
 
-    def fields(self) -> Fields:
+    def squares(self) -> PatchSquares:
         """Return the squares of the query's patches, in level-0 pixels of its whole slide."""
-        return self.material().fields
+        return self.located().squares
 
 
 class QueryMaker:
     """Make queries for one engine over one archive. Pixels are read, and models loaded, only when they are needed."""
 
-    def __init__(self, archive: Archive, engine: Engine, ledger: Ledger) -> None:
+    def __init__(self, archive: Archive, engine: Engine, stages: StageCache) -> None:
         self._archive = archive
         self._slides = archive.catalog.slides
         self._engine = engine
-        self._ledger = ledger
+        self._stages = stages
         self._ready = False
 
     def stored(self, slide_id: str) -> Query:
-        """Ask with a slide of the archive, by its stored code."""
+        """Query with a slide of the archive, by its stored code."""
         row = self._slides.get(slide_id)
-        record = row and self._ledger.record(self._engine, "encode", row)
+        record = row and self._stages.record(self._engine, "encode", row)
         payload = record and record.status == "done" and self._archive.catalog.payload(record.key)
         if not row or not payload:
             raise self._without_code(slide_id, row)
@@ -75,11 +75,13 @@ class QueryMaker:
             unpack_code(payload, slide_id),
             frozenset({row.fingerprint}),
             slide_path=self._archive.slide_path(row.record),
-            source=cache(lambda: stored_material(self._archive, self._engine, self._ledger, row)),
+            source=cache(lambda: stored_bag(self._archive, self._engine, self._stages, row)),
         )
 
-    def file(self, path: Path, site: str = "", patient: str = "", mpp: float | None = None, center: str = "") -> Query:
-        """Ask with a slide file: selected, featurized and encoded now, and not kept.
+    def file(
+        self, path: Path, *, site: str = "", patient: str = "", center: str = "", mpp: float | None = None
+    ) -> Query:
+        """Query with a slide file: selected, featurized and encoded now, and not kept.
 
         A file whose content is in the archive is that slide: its stored code and record are used.
         """
@@ -89,14 +91,14 @@ class QueryMaker:
         content = fingerprint(path)
         twins = self._slides.by_fingerprint(content)
         for twin in twins:
-            if self._ledger.done(self._engine, "encode", twin) and mpp in (None, twin.record.mpp):
+            if self._stages.done(self._engine, "encode", twin) and mpp in (None, twin.record.mpp):
                 return replace(self.stored(twin.id), notes=(f"{path.name} is slide {twin.id!r} of the archive",))
         # The path is no slide's id, so a slide of the archive that shares the file's stem is not left out.
         record = SlideRecord(str(path), str(path), patient=patient, site=site, center=center)
         self._require_site(record)
         with open_slide(path, mpp=mpp) as slide:
             patches = self._select(slide)
-            made = fresh_material(self.prepared(), slide, patches, site)
+            made = fresh_bag(self.prepared(), slide, patches, site)
             notes = self._notes(slide, patches, slide.notes)
         if not twins:
             notes = *notes, *_unknown_patient(record)
@@ -106,14 +108,15 @@ class QueryMaker:
         self,
         text: str,
         region: Region | Annotations,
+        *,
         site: str = "",
         patient: str = "",
-        mpp: float | None = None,
         center: str = "",
+        mpp: float | None = None,
     ) -> Query:
-        """Ask with a part of a slide of the archive (its id) or of a slide file.
+        """Query with a part of a slide of the archive (its id) or of a slide file.
 
-        Patches are selected inside the part, and asked with where their centre lies in it.
+        Patches are selected inside the part; those whose centre lies in it are used.
         """
         from slideseek.slides.identity import fingerprint
         from slideseek.slides.reader import open_slide
@@ -134,12 +137,14 @@ class QueryMaker:
         self._require_site(record)
         with open_slide(path, row.id if row else "", mpp) as slide:
             patches, notes = select_in(self.prepared(), slide, region.area(slide))
-            made = fresh_material(self.prepared(), slide, patches, record.site)
+            made = fresh_bag(self.prepared(), slide, patches, record.site)
             notes = *told, *self._notes(slide, patches, slide.notes), *notes
         return self._asked(record, made, frozenset({content}), notes, path)
 
-    def patch(self, path: Path, site: str = "", patient: str = "", mpp: float | None = None, center: str = "") -> Query:
-        """Ask with one patch image.
+    def patch(
+        self, path: Path, *, site: str = "", patient: str = "", center: str = "", mpp: float | None = None
+    ) -> Query:
+        """Query with one patch image.
 
         Without `mpp` its middle square is taken for the field of one patch, whatever its resolution; with `mpp`, µm
         per pixel, the field of a patch is cut from its middle. Either way it is brought to the side the engine reads
@@ -148,27 +153,27 @@ class QueryMaker:
         record = SlideRecord(str(path), str(path), patient=patient, site=site, center=center)
         self._require_site(record)
         like = self._example_patch()
-        made, notes = patch_material(self.prepared(), path, like, site, mpp)
+        made, notes = patch_bag(self.prepared(), path, like, site, mpp)
         return self._asked(record, made, frozenset(), (*notes, *_unknown_patient(record)), path)
 
     def case(self, patient: str) -> Query:
-        """Ask with all slides of a patient at once: their patches make one bag."""
+        """Query with all slides of a patient at once: their patches make one bag."""
         rows = [row for row in self._slides if row.record.patient == patient]
-        rows = [row for row in rows if self._ledger.done(self._engine, "featurize", row)]
+        rows = [row for row in rows if self._stages.done(self._engine, "featurize", row)]
         if not rows:
             raise UsageError(f"no slide of patient {patient!r} has features", "'slideseek status' lists the slides")
         sites = {row.record.site for row in rows}
         if len(sites) > 1:
             cause = f"patient {patient!r} has slides of {', '.join(sorted(sites))}"
-            raise UsageError(cause, "ask with one slide instead")
+            raise UsageError(cause, "query with one slide instead")
         name = f"case {patient}"
         record = replace(rows[0].record, id=name, path="", fields={})
         self._require_site(record)
         engine = self.prepared()
-        parts = [stored_material(self._archive, engine, self._ledger, row) for row in rows]
-        note = f"{len(rows)} slide(s) of patient {patient!r} asked together: {', '.join(row.id for row in rows)}"
+        parts = [stored_bag(self._archive, engine, self._stages, row) for row in rows]
+        note = f"{len(rows)} slide(s) of patient {patient!r} used together: {', '.join(row.id for row in rows)}"
         content = frozenset(row.fingerprint for row in rows)
-        return self._asked(record, Material.joined(name, record.site, parts), content, (note,), None)
+        return self._asked(record, LocatedBag.joined(name, record.site, parts), content, (note,), None)
 
     def unknown(self, text: str) -> UsageError:
         """Return the error for what is neither a slide of the archive nor a file."""
@@ -189,7 +194,7 @@ class QueryMaker:
             )
         self._engine = now
         if (encoder := now.trainable) is not None:
-            model = self._archive.catalog.model(now.encoder_settings)
+            model = self._archive.catalog.model(now.encoder_digest)
             if model is None:
                 raise SlideseekError(f"engine {now.name!r} is not fitted yet", "run 'slideseek build'")
             load_model(self._archive.root, encoder, model)
@@ -197,7 +202,7 @@ class QueryMaker:
         return now
 
     def _asked(
-        self, record: SlideRecord, made: Material, content: frozenset[str], notes: Sequence[str], path: Path | None
+        self, record: SlideRecord, made: LocatedBag, content: frozenset[str], notes: Sequence[str], path: Path | None
     ) -> Query:
         """Return the query of features that are at hand."""
         code = self.prepared().encode(made.bag)
@@ -219,17 +224,17 @@ class QueryMaker:
     def _example_patch(self) -> Patches:
         """Return the selection of some slide of the archive: it tells the size and resolution of a patch."""
         for row in self._slides:
-            payload = self._archive.catalog.payload(self._ledger.key(self._engine, "select", row))
+            payload = self._archive.catalog.payload(self._stages.key(self._engine, "select", row))
             if payload is not None and (patches := unpack_patches(payload, row.id)) and len(patches):
                 return patches
         raise SlideseekError(
-            f"engine {self._engine.name!r} has selected no patches, so that the size of a patch is unknown",
-            "run 'slideseek build'; an engine of imported features cannot be asked with an image",
+            f"engine {self._engine.name!r} has selected no patches, so the size of a patch is unknown",
+            "run 'slideseek build'; an engine of imported features takes no image as a query",
         )
 
     def _coded_sites(self) -> tuple[str, ...]:
         """Return the sites a conditioned encoder made codes of, sorted; none when codes of all sites are comparable."""
-        settings = self._ledger.settings(self._engine, "encode")
+        settings = self._stages.settings_digest(self._engine, "encode")
         first = next(self._archive.catalog.codes(settings), None)
         row = self._slides.get(first[0]) if first else None
         if first is None or row is None or not row.record.site or first[1].meta["space"] != row.record.site:
@@ -243,12 +248,11 @@ class QueryMaker:
         if not known or record.site in known:
             return
         what = f"is of site {record.site!r}" if record.site else "has no site"
-        in_archive = self._slides.get(record.id) is not None or not record.path
-        give = "add the slide again with a manifest that states its site" if in_archive else "pass --site"
-        raise UsageError(
-            f"{record.id!r} {what}, and encoder {self._engine.config.encoder.use!r} codes slides site by site",
-            f"{give}; the model knows {', '.join(known)}",
-        )
+        cause = f"{record.id!r} {what}, and encoder {self._engine.config.encoder.use!r} codes slides site by site"
+        known_sites = f"the model knows {', '.join(known)}"
+        if self._slides.get(record.id) is not None or not record.path:
+            raise UsageError(cause, f"add the slide again with a manifest that states its site; {known_sites}")
+        raise ParameterError("site", f"{cause}; {known_sites}")
 
     def _without_code(self, slide_id: str, row: SlideRow | None) -> SlideseekError:
         if row is not None:
@@ -258,7 +262,7 @@ class QueryMaker:
                 return error
         return SlideseekError(
             f"slide {slide_id!r} has no code of engine {self._engine.name!r}",
-            "run 'slideseek build'; 'slideseek status' tells why it failed",
+            "run 'slideseek build'; 'slideseek status' says why it failed",
         )
 
 
@@ -267,4 +271,4 @@ def _unknown_patient(record: SlideRecord) -> tuple[str, ...]:
     if record.patient:
         return ()
     name = Path(record.path).name
-    return (f"the patient of {name} is unknown, so that patient's slides are not left out: --patient",)
+    return (f"the patient of {name} is unknown: slides of the same patient are not left out",)

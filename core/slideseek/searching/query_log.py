@@ -1,7 +1,8 @@
-"""The log of what was asked: who, when, with which engine, and the hits. A search never fails because of it."""
+"""The log of queries: who, when, with which engine, and the hits. A search never fails because of it."""
 
 from __future__ import annotations
 
+import getpass
 import json
 import os
 import sqlite3
@@ -11,9 +12,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from slideseek.archive.archive import Archive
+from slideseek.archive.catalog import now
 from slideseek.archive.schema import QUERY_LOG
+from slideseek.digests import digest
 from slideseek.errors import UsageError, message
+from slideseek.searching.request import Result
+from slideseek.searching.searcher import Searcher
 
+OFF_VARIABLE = "SLIDESEEK_NO_QUERY_LOG"
 WAIT_SECONDS = 0.5
 """How long an entry waits for a writer, such as a build, before it is given up."""
 
@@ -43,7 +50,7 @@ class LogEntry:
 class QueryLog:
     """Read and write the query log of one catalogue, over connections of its own.
 
-    Entries are few and small, so each opens the catalogue anew: the log then shares no transaction, no thread and no
+    Entries are few and small, so each opens its own connection: the log then shares no transaction, no thread and no
     patience with what else is going on. An entry may be lost in a power cut, unlike anything else in the catalogue.
     """
 
@@ -99,12 +106,67 @@ class QueryLog:
             yield db
 
 
-def try_append(log: QueryLog, entry: LogEntry) -> tuple[int, str]:
-    """Keep an entry if that is possible; return its number and "", or 0 and a note that says why it was not kept."""
+def open_log(archive: Archive) -> QueryLog:
+    """Return the query log of an archive."""
+    return QueryLog(archive.catalog.path)
+
+
+def log_result(searcher: Searcher, result: Result, source: str, session: str = "") -> tuple[int, str]:
+    """Keep a request and its answer; return its number and "", or 0 and a note that says why it was not kept.
+
+    Nothing is kept, and nothing said, where the environment variable SLIDESEEK_NO_QUERY_LOG is set.
+    """
+    if os.environ.get(OFF_VARIABLE):
+        return 0, ""
+    engine, answer = searcher.engine, result.answer
+    entry = LogEntry(
+        asked=now(),
+        who=_who(),
+        source=source,
+        session=session,
+        engine=engine.name,
+        signature=digest(engine.resolved.settings),
+        resolved={kind: dict(chosen) for kind, chosen in engine.resolved.settings.items()},
+        request=result.request.absolute().pack(),
+        state=archive_state(searcher, result),
+        answer={
+            "query": answer.query.id,
+            "hits": [[one.hit.slide_id, one.hit.distance] for one in answer.found],
+            "candidates": answer.candidates,
+            "milliseconds": round(answer.milliseconds, 3),
+            "notes": list(answer.notes),
+        },
+    )
     try:
-        return log.append(entry), ""
+        return open_log(searcher.archive).append(entry), ""
     except (OSError, sqlite3.Error) as error:
         return 0, f"this query was not logged ({message(error)})"
+
+
+def archive_state(searcher: Searcher, result: Result) -> dict[str, Any]:
+    """Say what the archive is now, as far as it decides an answer.
+
+    codes and generation: name the set of codes and count its changes. contents: fingerprints of the query and hits.
+    """
+    archive, engine = searcher.archive, searcher.engine
+    codes = searcher.stages.settings_digest(engine, "encode")
+    model = archive.catalog.model(engine.encoder_digest) if engine.resolved.trainable else None
+    rows = {one.hit.slide_id: archive.catalog.slides.get(one.hit.slide_id) for one in result}
+    return {
+        "codes": codes,
+        "generation": archive.catalog.changes.generation(codes),
+        "model": model.key if model else "",
+        "indexed": len(searcher.index.ids),
+        "query": sorted(result.query.fingerprints),
+        "contents": {slide_id: row.fingerprint for slide_id, row in rows.items() if row is not None},
+    }
+
+
+def _who() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a container may run as a number without a name
+        return str(os.getuid()) if hasattr(os, "getuid") else "unknown"
 
 
 def _has_table(db: sqlite3.Connection) -> bool:

@@ -1,16 +1,16 @@
-"""A search as it was asked: enough to ask exactly the same again."""
+"""A search as a person asked for it: one form for every front end, enough to run exactly the same again."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
-from slideseek.errors import SlideseekError, UsageError
+from slideseek.errors import ParameterError, SlideseekError
 from slideseek.searching.feedback import more_like_these
 from slideseek.searching.queries import Query, Region
-from slideseek.searching.searcher import Answer, Mode, Searcher
+from slideseek.searching.searcher import Answer, Found, Mode, Searcher
 from slideseek.slides.area import Annotations
 
 UPLOADED = "uploaded image "
@@ -18,19 +18,15 @@ UPLOADED = "uploaded image "
 
 QueryKind: TypeAlias = Literal["slide", "region", "patch", "case"]
 
-
-def query_kind(region: str | None, patch: bool, case: bool) -> QueryKind:
-    """Return the kind that options of a command line ask for; more than one is a `UsageError`."""
-    if (region is not None) + patch + case > 1:
-        raise UsageError("--region, --patch and --case exclude each other")
-    return "region" if region is not None else "patch" if patch else "case" if case else "slide"
+_OF_QUERY = ("text", "kind", "region", "annotation", "site", "patient", "center", "mpp")
+_LISTS = ("where", "relevant", "rejected")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What is searched for and how.
+    """What to search for and how.
 
-    kind: `slide` is the id of a slide in the archive or a slide file. text: the id, file or patient. region: `x,y,w,h`
+    text: the id of a slide in the archive, a slide file, a patch image or a patient, as `kind` says. region: `x,y,w,h`
     as `Region.parse` reads it, or a GeoJSON file, of which `annotation` names one. site, patient, center, mpp: what is
     known of a file. relevant and rejected: ids of slides marked by a person; with any, the search is for more like
     these.
@@ -52,36 +48,65 @@ class Request:
     relevant: tuple[str, ...] = ()
     rejected: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        if self.kind not in get_args(QueryKind):
+            raise ParameterError("kind", f"kind: one of {', '.join(get_args(QueryKind))}, not {self.kind!r}")
+        if self.annotation and not self._is_drawn:
+            cause = f"annotation {self.annotation!r} names a part of a GeoJSON file, and no such file is given"
+            raise ParameterError("region", cause)
+
+    def run(self, searcher: Searcher, query: Query | None = None) -> Result:
+        """Make the query and search with it. query: one this request made before, which is then not made again."""
+        query = self.query(searcher) if query is None else query
+        how = self.mode, self.where, self.include_same_patient, self.exclude_center
+        if self.relevant or self.rejected:
+            answer = more_like_these(searcher, query, self.relevant, self.rejected, self.k, *how)
+        else:
+            answer = searcher.search(query, self.k, *how)
+        return Result(self, query, answer)
+
     def query(self, searcher: Searcher) -> Query:
         """Make the query: read and encode pixels if need be."""
-        known = self.site, self.patient, self.mpp, self.center
-        if self.kind == "region":
-            return searcher.ask.region(self.text, self._part(), *known)
-        if self.kind == "patch" and self.text.startswith(UPLOADED):
-            cause = f"{self.text} was sent to the viewer, which does not keep images"
-            raise SlideseekError(cause, "upload it again in 'slideseek serve', or run 'slideseek search FILE --patch'")
-        if self.kind == "patch":
-            return searcher.ask.patch(Path(self.text), *known)
+        known: dict[str, Any] = {"site": self.site, "patient": self.patient, "center": self.center, "mpp": self.mpp}
+        row = searcher.archive.catalog.slides.get(self.text) if self.kind != "case" else None
+        if row is not None and (given := [name for name, value in known.items() if value]):
+            raise ParameterError(
+                given[0],
+                f"{' and '.join(given)} is for a query file, and {self.text!r} is a slide of the archive",
+                "leave it out; to change what is known of the slide, add it again with a manifest",
+            )
         if self.kind == "case":
-            return searcher.ask.case(self.text)
-        return searcher.query(self.text, *known)
+            return searcher.queries.case(self.text)
+        if self.kind == "region":
+            made = searcher.queries.region(self.text, self._part(), **known)
+        elif self.kind == "patch":
+            if self.text.startswith(UPLOADED):
+                cause = f"{self.text} was sent to the viewer, which does not keep images"
+                raise SlideseekError(cause, "upload it again in the viewer, or query with the image file")
+            made = searcher.queries.patch(Path(self.text), **known)
+        else:
+            made = searcher.query(self.text, **known)
+        unused = [name for name in ("site", "patient", "center") if known[name]]
+        if unused and searcher.archive.catalog.slides.get(made.record.id) is not None:
+            note = f"not used: {', '.join(unused)}, since the archive knows the slide's own"
+            made = replace(made, notes=(*made.notes, note))
+        return made
+
+    @property
+    def _is_drawn(self) -> bool:
+        return Path(self.region).suffix.lower() in (".geojson", ".json")
 
     def _part(self) -> Region | Annotations:
-        """Return the part of the slide that is asked about."""
-        path = Path(self.region)
-        drawn = self.annotation or path.suffix.lower() in (".geojson", ".json")
-        return Annotations.read(path, self.annotation) if drawn else Region.parse(self.region)
+        """Return the part of the slide to query with."""
+        return Annotations.read(Path(self.region), self.annotation) if self._is_drawn else Region.parse(self.region)
 
-    def answer(self, searcher: Searcher, query: Query) -> Answer:
-        """Search with a query this request made."""
-        how = self.mode, self.where, self.include_same_patient, self.exclude_center
-        if not (self.relevant or self.rejected):
-            return searcher.search(query, self.k, *how)
-        return more_like_these(searcher, query, self.relevant, self.rejected, self.k, *how)
+    def question(self) -> Request:
+        """Return the request without how to search: equal questions make equal queries."""
+        return Request(**{name: getattr(self, name) for name in _OF_QUERY})
 
     def pack(self) -> dict[str, Any]:
         """Return the request as plain data, without what was left at its default."""
-        plain = Request(self.text)
+        plain = Request(text=self.text)
         return {name: value for name, value in asdict(self).items() if name == "text" or value != getattr(plain, name)}
 
     @classmethod
@@ -91,18 +116,17 @@ class Request:
         if unknown := sorted(set(packed) - names):
             cause = f"a logged query has {', '.join(unknown)}, which this version does not know"
             raise SlideseekError(cause, "update slideseek")
-        lists = ("where", "relevant", "rejected")
-        made: dict[str, Any] = {name: tuple(value) if name in lists else value for name, value in packed.items()}
+        made: dict[str, Any] = {n: tuple(value) if n in _LISTS else value for n, value in packed.items()}
         return cls(**made)
 
     def absolute(self) -> Request:
-        """Return the request with the full path of a file, so that it can be asked from another folder."""
+        """Return the request with the full path of a file, so that it can be run from another folder."""
         text, region = Path(self.text), Path(self.region)
         moved = replace(self, text=str(text.resolve())) if self.kind != "case" and text.is_file() else self
         return replace(moved, region=str(region.resolve())) if self.region and region.is_file() else moved
 
     def settings(self) -> str:
-        """Say how was asked, in a line."""
+        """Say how to search, in one line."""
         parts = [f"k = {self.k}", *self.where]
         if self.include_same_patient:
             parts.append("own patient kept")
@@ -113,16 +137,43 @@ class Request:
         return ", ".join(parts)
 
     def __str__(self) -> str:
-        """Say what was asked in a few words, for a line of history."""
+        """Say what to search for in a few words, for a line of history."""
         what = {"slide": "", "region": f" region {self.region}", "patch": " (patch)", "case": " (case)"}[self.kind]
         more = f" + {len(self.relevant)} relevant, {len(self.rejected)} not" if self.relevant or self.rejected else ""
         return f"{self.text}{what}{more}"
 
 
-def uploaded(request: Request, answer: Answer) -> tuple[Request, Answer]:
-    """Return a request and its answer with the name of an uploaded image in the place of its temporary file."""
-    name = f"{UPLOADED}{Path(request.text).stem[:12]}"
-    record = replace(answer.query, id=name, path="")
-    option = ": --patient"  # of the command line
-    notes = tuple(note.replace(Path(request.text).name, "the image").removesuffix(option) for note in answer.notes)
-    return replace(request, text=name), replace(answer, query=record, notes=notes)
+@dataclass(frozen=True, slots=True)
+class Result:
+    """A request that was run: the query it made and the answer. Iterating yields the hits, nearest first."""
+
+    request: Request
+    query: Query
+    answer: Answer
+
+    def __iter__(self) -> Iterator[Found]:
+        return iter(self.answer.found)
+
+    def __len__(self) -> int:
+        return len(self.answer.found)
+
+    def __getitem__(self, at: int) -> Found:
+        return self.answer.found[at]
+
+    def with_notes(self, *notes: str) -> Result:
+        """Return the result with more notes; empty ones are left out."""
+        return replace(self, answer=replace(self.answer, notes=(*self.answer.notes, *filter(None, notes))))
+
+    def without_upload(self) -> Result:
+        """Return the result with the name of an uploaded image in the place of its temporary file."""
+        file = Path(self.request.text)
+        name = f"{UPLOADED}{file.stem[:12]}"
+        record = replace(self.answer.query, id=name, path="")
+        notes = tuple(note.replace(file.name, "the image") for note in self.answer.notes)
+        answer = replace(self.answer, query=record, notes=notes)
+        return Result(replace(self.request, text=name), self.query, answer)
+
+    def _repr_html_(self) -> str:
+        from slideseek.searching.answer_html import answer_html
+
+        return answer_html(self.answer)

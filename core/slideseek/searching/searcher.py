@@ -12,14 +12,15 @@ import numpy as np
 
 from slideseek.archive.archive import Archive
 from slideseek.engine import Engine
-from slideseek.errors import SlideseekError, UsageError
-from slideseek.indexing.live_index import LiveIndex
-from slideseek.indexing.stage_results import Ledger
-from slideseek.interfaces import Index
+from slideseek.errors import ParameterError, SlideseekError
+from slideseek.indexing.live_index import LiveIndex, open_engine
+from slideseek.indexing.stage_cache import StageCache
+from slideseek.interfaces import BatchIndex, Index
+from slideseek.plugins import Registry, load_registry
 from slideseek.searching.filters import Filter, parse_filter
 from slideseek.searching.queries import Query, QueryMaker
+from slideseek.searching.votes import Vote, vote
 from slideseek.types import Hit, Mask, SlideRecord
-from slideseek_apps.bench.measures import majority
 
 Mode: TypeAlias = Literal["vertical", "horizontal"]
 
@@ -34,43 +35,27 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
-class Confidence:
-    """How far the hits agree with what they voted for.
-
-    agreeing: hits that carry the voted value. labelled: hits that carry any value. hits: all of them.
-    """
-
-    agreeing: int
-    labelled: int
-    hits: int
-
-    @property
-    def share(self) -> float:
-        """Share of all hits that agree, 0 to 1; a hit whose value is unknown does not agree."""
-        return self.agreeing / self.hits if self.hits else 0.0
-
-
-@dataclass(frozen=True, slots=True)
 class Answer:
     """The outcome of one search.
 
-    votes: for site and label, the majority of the hits and how many of them carry it. candidates: slides that
-    passed the masks. milliseconds: wall time of the search in the index, masks included.
+    unit: what distances count, "" when that has no name. votes: by field, site and label, what the hits voted for.
+    candidates: slides that passed the masks. milliseconds: wall time of the search in the index, masks included.
     """
 
     query: SlideRecord
     engine: str
+    unit: str
     mode: Mode
     found: Sequence[Found]
-    votes: Mapping[str, tuple[str, int]]
+    votes: Mapping[str, Vote]
     candidates: int
     milliseconds: float
     notes: tuple[str, ...]
 
-    def confidence(self, name: str) -> Confidence:
-        """Return how far the hits agree with their vote for `name`, site or label."""
-        labelled = sum(bool(getattr(found.record, name)) for found in self.found)
-        return Confidence(self.votes[name][1] if name in self.votes else 0, labelled, len(self.found))
+    def agrees(self, found: Found) -> bool | None:
+        """Say whether a hit carries the query's diagnosis; None when one of the two is unknown."""
+        mine, other = self.query.label, found.record.label
+        return mine == other if mine and other else None
 
 
 class Searcher:
@@ -80,12 +65,18 @@ class Searcher:
         self.archive = archive
         self.engine = engine
         self._notes: list[str] = []
-        self.ledger = Ledger(archive, self._notes.append)
-        self.ask = QueryMaker(archive, engine, self.ledger)
+        self.stages = StageCache(archive, self._notes.append)
+        self.queries = QueryMaker(archive, engine, self.stages)
         self._slides = archive.catalog.slides
-        self._live = LiveIndex(archive, engine, self.ledger)
+        self._live = LiveIndex(archive, engine, self.stages)
         if not len(self.index.ids):
             raise SlideseekError(f"engine {engine.name!r} has no indexed slide", "run 'slideseek build'")
+
+    @classmethod
+    def open(cls, archive: Archive, engine: str | None = None, registry: Registry | None = None) -> Searcher:
+        """Open the engine of that name, the first one configured when no name is given, as it was last built."""
+        config = archive.config.engine(engine)
+        return cls(archive, open_engine(archive, config, load_registry() if registry is None else registry))
 
     @property
     def index(self) -> Index:
@@ -97,14 +88,16 @@ class Searcher:
         """Free fields of the archive's slides, sorted."""
         return self._live.columns.free_names
 
-    def query(self, text: str, site: str = "", patient: str = "", mpp: float | None = None, center: str = "") -> Query:
+    def query(
+        self, text: str, *, site: str = "", patient: str = "", center: str = "", mpp: float | None = None
+    ) -> Query:
         """Make a query of a slide in the archive (its id) or of a slide file, which is not added."""
         if self._slides.get(text) is not None:
-            return self.ask.stored(text)
+            return self.queries.stored(text)
         path = Path(text)
         if path.exists():
-            return self.ask.file(path, site, patient, mpp, center)
-        raise self.ask.unknown(text)
+            return self.queries.file(path, site=site, patient=patient, center=center, mpp=mpp)
+        raise self.queries.unknown(text)
 
     def search(
         self,
@@ -121,62 +114,131 @@ class Searcher:
         The query's slide, under whatever id, and its patient's other slides are left out unless
         `include_same_patient`; with `exclude_center` all slides of its centre are.
         """
-        if k < 1:
-            raise UsageError(f"k must be at least 1, not {k}")
-        if mode == "vertical" and not query.record.site:
-            raise UsageError(
-                f"a vertical search needs the site of {query.record.id!r}, which is unknown",
-                "pass --site, add a site column to the manifest, or search with --horizontal",
-            )
-        known = self.fields if where else ()
-        filters = [parse_filter(text, known) for text in where]
+        filters = self._checked(query, k, mode, where)
         started = time.perf_counter()
         self._live.refresh()
-        among = self._mask(query, mode, filters, include_same_patient)
+        among = self._shared_mask(query, mode, filters, exclude_center)
+        if not include_same_patient:
+            among &= ~self.own_patient(query)
+        # An index without a mask takes its fastest path.
+        hits = self.index.search(query.code, k, None if among.all() else among)
+        milliseconds = 1000 * (time.perf_counter() - started)
+        return self._answer(query, mode, hits, among, exclude_center, milliseconds)
+
+    def search_many(
+        self,
+        queries: Sequence[Query],
+        k: int = 5,
+        mode: Mode = "horizontal",
+        where: Sequence[str] = (),
+        exclude_center: bool = False,
+    ) -> list[Answer]:
+        """Return `search` of every query, patients left out, all at once where the index can.
+
+        Queries that look among the same slides are searched together, for as many hits more as the largest number of
+        slides any of them leaves out: those left out are then dropped, which gives exactly the k nearest of the rest.
+        """
+        index = self.index
+        if not isinstance(index, BatchIndex):
+            return [self.search(query, k, mode, where, exclude_center=exclude_center) for query in queries]
+        self._live.refresh()
+        groups: dict[bytes, list[int]] = {}
+        shared: list[Mask] = []
+        for place, query in enumerate(queries):
+            filters = self._checked(query, k, mode, where)
+            shared.append(self._shared_mask(query, mode, filters, exclude_center))
+            groups.setdefault(shared[-1].tobytes(), []).append(place)
+        answers: dict[int, Answer] = {}
+        for together in groups.values():
+            among = shared[together[0]]
+            own = [self.own_patient(queries[place]) for place in together]
+            most = max(int(np.count_nonzero(mask & among)) for mask in own)
+            started = time.perf_counter()
+            codes = [queries[place].code for place in together]
+            found = self.index.search_many(codes, k + most, None if among.all() else among)  # type: ignore[attr-defined]
+            milliseconds = 1000 * (time.perf_counter() - started) / len(together)
+            for place, hits, mask in zip(together, found, own):
+                left_out = {self.index.ids[row] for row in np.flatnonzero(mask).tolist()}
+                kept = [hit for hit in hits if hit.slide_id not in left_out][:k]
+                answers[place] = self._answer(queries[place], mode, kept, among & ~mask, exclude_center, milliseconds)
+        return [answers[place] for place in range(len(queries))]
+
+    def distance(self, query: Query, slide_id: str) -> float | None:
+        """Return the distance the index gives for one slide, as a search shows it; None when it cannot be compared."""
+        # Not kept from one call to the next: the index follows the archive.
+        hits = self.index.search(query.code, 1, self._live.columns.those([slide_id]))
+        return hits[0].distance if hits else None
+
+    def own_patient(self, query: Query) -> Mask:
+        """Say which slides of the index are the query's own, under whatever id, or its patient's: bool (n,)."""
+        columns, own = self._live.columns, self._same_content(query)
+        patients = {query.record.patient, *(record.patient for record in own)} - {""}
+        return columns.among("patient", patients) | columns.those(record.id for record in own)
+
+    def _checked(self, query: Query, k: int, mode: Mode, where: Sequence[str]) -> list[Filter]:
+        """Refuse a search that cannot be done; return its filters."""
+        if k < 1:
+            raise ParameterError("k", f"k must be at least 1, not {k}")
+        if mode == "vertical" and not query.record.site:
+            raise ParameterError(
+                "site",
+                f"a vertical search needs the site of {query.record.id!r}, which is unknown",
+                "add a site column to the manifest and add the slide again, or search the whole archive",
+            )
+        known = self.fields if where else ()
+        return [parse_filter(text, known) for text in where]
+
+    def _shared_mask(self, query: Query, mode: Mode, filters: Sequence[Filter], exclude_center: bool) -> Mask:
+        """Say which slides are candidates, whatever the query's patient: bool (n,)."""
+        columns = self._live.columns
+        among: Mask = np.ones(len(self.index.ids), dtype=np.bool_)
+        if mode == "vertical":
+            among &= columns.among("site", [query.record.site])
+        for condition in filters:
+            among &= columns.passing(condition.field, condition.free, condition)
+        if exclude_center:
+            among &= self._of_other_centers(query)
+        return among
+
+    def _answer(
+        self, query: Query, mode: Mode, hits: Sequence[Hit], among: Mask, exclude_center: bool, milliseconds: float
+    ) -> Answer:
+        rows = [(hit, row.record) for hit in hits if (row := self._slides.get(hit.slide_id)) is not None]
+        found = [Found(rank, hit, record) for rank, (hit, record) in enumerate(rows, start=1)]
+        return Answer(
+            query.record,
+            self.engine.name,
+            self.engine.spec.unit,
+            mode,
+            found,
+            vote(one.record for one in found),
+            int(among.sum()),
+            milliseconds,
+            tuple(self._answer_notes(query, mode, among, exclude_center)),
+        )
+
+    def _answer_notes(self, query: Query, mode: Mode, among: Mask, exclude_center: bool) -> list[str]:
+        """Return what a person should know about an answer."""
         notes = [*self._notes, *self._live.notes]
         if behind := self._live.slides - len(self.index.ids):
             notes.append(f"{behind} slide(s) of the archive are not in the index: see 'slideseek status'")
-        if exclude_center:
-            among &= self._of_other_centers(query)
-            if unknown := int(np.count_nonzero(among & self._live.columns.among("center", [""]))):
-                notes.append(f"the centre of {unknown} slide(s) is unknown: they are not left out")
+        if exclude_center and (unknown := int(np.count_nonzero(among & self._live.columns.among("center", [""])))):
+            notes.append(f"the centre of {unknown} slide(s) is unknown: they are not left out")
         if mode == "horizontal" and query.code.space:
             notes.append(
                 f"codes of engine {self.engine.name!r} are comparable within a site only: no slide of another site than"
                 f" {query.record.site!r} can be a hit, and the vote for the site says nothing"
             )
-        hits = self.index.search(query.code, k, among)
-        milliseconds = 1000 * (time.perf_counter() - started)
-        rows = [(hit, row.record) for hit in hits if (row := self._slides.get(hit.slide_id)) is not None]
-        found = [Found(rank, hit, record) for rank, (hit, record) in enumerate(rows, start=1)]
-        votes: dict[str, tuple[str, int]] = {}
-        for name in ("site", "label"):
-            labels = [getattr(f.record, name) for f in found]
-            if winner := majority(labels):
-                votes[name] = winner, labels.count(winner)
-        notes.extend(query.notes)
-        return Answer(query.record, self.engine.name, mode, found, votes, int(among.sum()), milliseconds, tuple(notes))
-
-    def _mask(self, query: Query, mode: Mode, filters: Sequence[Filter], include_same_patient: bool) -> Mask:
-        columns = self._live.columns
-        among: Mask = np.ones(len(self.index.ids), dtype=np.bool_)
-        if mode == "vertical":
-            among &= columns.among("site", [query.record.site])
-        if not include_same_patient:
-            own = self._same_content(query)
-            patients = {query.record.patient, *(record.patient for record in own)} - {""}
-            among &= ~columns.among("patient", patients) & ~columns.those(record.id for record in own)
-        for condition in filters:
-            among &= columns.passing(condition.field, condition.free, condition)
-        return among
+        return [*notes, *query.notes]
 
     def _of_other_centers(self, query: Query) -> Mask:
         """Say which slides of the index are not of the query's centre: bool (n,)."""
         centers = {query.record.center, *(record.center for record in self._same_content(query))} - {""}
         if not centers:
-            raise UsageError(
+            raise ParameterError(
+                "center",
                 f"the centre of {query.record.id!r} is unknown, so its slides cannot be left out",
-                "pass --center with a query file, or add the slide again with a manifest that has a center column",
+                "add the slide again with a manifest that has a center column",
             )
         return ~self._live.columns.among("center", centers)
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from slideseek.searching.votes import majority
 from slideseek.types import Int64, SlideRecord
 from slideseek_apps.bench.hits import QueryHits
-from slideseek_apps.bench.measures import majority
 from slideseek_apps.bench.protocol import Protocol
 from slideseek_apps.bench.splits import target_of
 

@@ -7,15 +7,14 @@ from typing import TypeAlias
 
 import numpy as np
 
+from slideseek.searching.votes import TieRule, majority
 from slideseek.types import Float64, Int64
 from slideseek_apps.bench import class_sums
 from slideseek_apps.bench.hits import QueryHits
 from slideseek_apps.bench.measures import (
     Divisor,
     Length,
-    TieRule,
     average_precision_at,
-    majority,
     ndcg_at,
     precision_at,
     same_center_share_at,

@@ -10,36 +10,11 @@ from collections.abc import Sequence
 from math import log2
 from typing import Literal, TypeAlias, get_args
 
-TieRule: TypeAlias = Literal["nearest", "correct", "strict"]
-TIE_RULES: tuple[TieRule, ...] = get_args(TieRule)
-
 Divisor: TypeAlias = Literal["hits", "k", "min(k, relevant)"]
 DIVISORS: tuple[Divisor, ...] = get_args(Divisor)
 
 Length: TypeAlias = Literal["k", "found"]
 LENGTHS: tuple[Length, ...] = get_args(Length)
-
-
-def majority(labels: Sequence[str], tie: TieRule = "nearest", truth: str = "") -> str:
-    """Return the label most of the ranked labels carry; "" when there is none.
-
-    labels: nearest first; unknown labels ("") have no vote. tie: `nearest` gives a tie to the label met first;
-    `correct` gives it to `truth` where that is one of the tied, else to the label met first; `strict` wants more than
-    half of the votes cast and else returns "".
-    """
-    votes: dict[str, int] = {}
-    for label in labels:
-        if label:
-            votes[label] = votes.get(label, 0) + 1
-    if not votes:
-        return ""
-    winner = max(votes, key=votes.__getitem__)  # of equals, max takes the one met first
-    count = votes[winner]
-    if tie == "strict" and 2 * count <= sum(votes.values()):
-        return ""
-    if tie == "correct" and votes.get(truth) == count:
-        return truth
-    return winner
 
 
 def precision_at(relevance: Sequence[bool], k: int, length: Length = "k") -> float:

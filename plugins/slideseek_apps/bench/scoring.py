@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from slideseek.searching.votes import TIE_RULES, TieRule
 from slideseek.types import Float64
 from slideseek_apps.bench import class_sums
 from slideseek_apps.bench.class_sums import Statistic, macro, weighted
 from slideseek_apps.bench.lists import Lists
-from slideseek_apps.bench.measures import DIVISORS, LENGTHS, TIE_RULES, Divisor, TieRule
+from slideseek_apps.bench.measures import DIVISORS, LENGTHS, Divisor
 
 KS = (1, 3, 5)
 UNAVAILABLE = "needs the number of relevant slides a query (column `relevant`)"

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from slideseek.cli.options import json_option
-from slideseek.cli.output import print_json, print_table, say
+from slideseek.cli.output import print_answer, print_json, print_table, say
 
 
 @click.command()
@@ -28,9 +28,8 @@ def command(folder: Path, patients: int, as_json: bool) -> None:
     """
     import statistics
 
-    from slideseek.cli.hit_tables import print_answer
     from slideseek.cli.progress import make_reporter
-    from slideseek.searching.answer_json import answer_data
+    from slideseek.searching.answer_json import answer_json
     from slideseek_apps.demo.run_demo import run_demo
 
     say(f"writing the demonstration to {folder}")
@@ -41,8 +40,8 @@ def command(folder: Path, patients: int, as_json: bool) -> None:
     if as_json:
         print_json(
             {
-                "answer": answer_data(result.answer),
-                "itself": answer_data(result.itself),
+                "answer": answer_json(result.answer),
+                "itself": answer_json(result.itself),
                 "accuracies": {
                     name: {"majority3": right, "constant": constant}
                     for name, (right, constant) in result.accuracies.items()

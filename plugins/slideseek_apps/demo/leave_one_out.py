@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 from slideseek.errors import SlideseekError
 from slideseek.searching.searcher import Mode, Searcher
-from slideseek_apps.bench.measures import majority
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,14 +35,14 @@ def leave_one_patient_out(searcher: Searcher, mode: Mode, k: int) -> list[Verdic
     what = "label" if mode == "vertical" else "site"
     verdicts = []
     for slide_id in sorted(searcher.index.ids):
-        query = searcher.ask.stored(slide_id)
+        query = searcher.queries.stored(slide_id)
         truth = getattr(query.record, what)
         if not truth or (mode == "vertical" and not query.record.site):
             continue
         answer = searcher.search(query, k, mode)
         if answer.candidates:
-            vote = majority([getattr(f.record, what) for f in answer.found])
-            verdicts.append(Verdict(slide_id, query.record.site if mode == "vertical" else "", truth, vote))
+            said = answer.votes[what].value if what in answer.votes else ""
+            verdicts.append(Verdict(slide_id, query.record.site if mode == "vertical" else "", truth, said))
     if not verdicts:
         raise SlideseekError(f"no slide can be asked: none has a {what} and slides of other patients to look among")
     return verdicts

@@ -101,7 +101,7 @@ def run_demo(
                 verdicts = leave_one_patient_out(searcher, "vertical", k=3)
                 accuracies[name] = accuracy(verdicts), majority_class_rate(verdicts)
         searcher = next(iter(searchers.values()))
-        query = searcher.ask.stored(sorted(searcher.index.ids)[0])
+        query = searcher.queries.stored(sorted(searcher.index.ids)[0])
         with step("search"):
             answer = searcher.search(query, k=5, mode="vertical")
         itself = searcher.search(query, k=1, include_same_patient=True)
@@ -111,7 +111,7 @@ def run_demo(
                 ("engine", "right", "always the most common diagnosis of the site"),
                 [(name, f"{right:.1%}", f"{constant:.1%}") for name, (right, constant) in accuracies.items()],
             )
-            answers = [s.search(s.ask.stored(query.record.id), 5, "vertical") for s in searchers.values()]
+            answers = [s.search(s.queries.stored(query.record.id), 5, "vertical") for s in searchers.values()]
             page = search_report(archive, engines, answers, "slideseek demonstration", [table])
             path = folder / REPORT_NAME
             write_text(path, render_report(page))

@@ -14,8 +14,8 @@ from slideseek.archive.seals import broken_seal
 from slideseek.config import EngineConfig
 from slideseek.engine import Engine
 from slideseek.errors import SlideseekError
-from slideseek.indexing.index_store import index_is_fresh, open_engine
-from slideseek.indexing.stage_results import Ledger
+from slideseek.indexing.live_index import index_is_fresh, open_engine
+from slideseek.indexing.stage_cache import StageCache
 from slideseek.interfaces import Described
 from slideseek.plugins import Registry
 from slideseek_apps.doctor.finding import Finding, counted, in_bytes
@@ -156,7 +156,7 @@ def _engine(archive: Archive, config: EngineConfig, registry: Registry, everythi
 def _model(archive: Archive, engine: Engine, area: str) -> Iterator[Finding]:
     if not engine.resolved.trainable:
         return
-    model = archive.catalog.model(engine.encoder_settings)
+    model = archive.catalog.model(engine.encoder_digest)
     if model is None:
         yield Finding(area, "model", "warn", "not fitted yet", "run 'slideseek build'")
     elif damaged := _damaged(archive.root / model.folder, model.files):
@@ -171,7 +171,7 @@ def _index(archive: Archive, engine: Engine, area: str, thorough: bool) -> Findi
     row = archive.catalog.index(engine.name)
     if row is None:
         return Finding(area, "index", "warn", "not built yet", "run 'slideseek build'")
-    if not index_is_fresh(archive, engine, Ledger(archive, lambda _: None)):
+    if not index_is_fresh(archive, engine, StageCache(archive, lambda _: None)):
         return Finding(area, "index", "warn", "out of date", "run 'slideseek build'")
     if broken := broken_seal(archive.root / row.folder, row.files, thorough):
         fix = "run 'slideseek build'; until then the catalogue's codes are searched"

@@ -13,7 +13,7 @@ from slideseek.archive.manifest import Problem
 from slideseek.archive.payloads import unpack_code
 from slideseek.engine import Engine
 from slideseek.errors import SlideseekError
-from slideseek.indexing.stage_results import Ledger
+from slideseek.indexing.stage_cache import StageCache
 from slideseek.types import Code, CodeSpec
 from slideseek_apps.interchange.destination import Choice, Destination, ExportSummary
 
@@ -24,12 +24,12 @@ def export_codes(archive: Archive, engine: Engine, choice: Choice, destination: 
     """Write the codes of slides; what is damaged is a problem and the rest is written."""
     (path,) = destination.claim([NAME])
     summary = ExportSummary()
-    ledger = Ledger(archive, summary.notes.append)
+    stages = StageCache(archive, summary.notes.append)
     table = CodeTable(engine.spec)
     missing: list[str] = []
     for row in choice.rows:
-        payload = archive.catalog.payload(ledger.key(engine, "encode", row))
-        if payload is None or not ledger.done(engine, "encode", row):
+        payload = archive.catalog.payload(stages.key(engine, "encode", row))
+        if payload is None or not stages.done(engine, "encode", row):
             missing.append(row.id)
             continue
         try:

@@ -36,7 +36,7 @@ def command(
     """
     from dataclasses import asdict
 
-    from slideseek.indexing.index_store import open_engine
+    from slideseek.indexing.live_index import open_engine
     from slideseek.plugins import load_registry
     from slideseek_apps.interchange.destination import Choice, Destination
     from slideseek_apps.interchange.export_codes import export_codes

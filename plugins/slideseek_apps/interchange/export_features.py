@@ -13,7 +13,7 @@ from slideseek.archive.files import replacing, safe_name, sha256_file
 from slideseek.archive.manifest import Problem
 from slideseek.engine import Engine
 from slideseek.errors import DamagedError, SlideseekError
-from slideseek.indexing.stage_results import Ledger
+from slideseek.indexing.stage_cache import StageCache
 from slideseek.slides.resolution import nominal_mpp
 from slideseek_apps.interchange.destination import Choice, Destination, ExportSummary
 from slideseek_apps.interchange.feature_file import FeatureFile
@@ -23,18 +23,18 @@ from slideseek_apps.interchange.reading import read_feature_file
 def export_features(archive: Archive, engine: Engine, choice: Choice, destination: Destination) -> ExportSummary:
     """Write the features of slides; what is damaged is a problem and the rest is written."""
     summary = ExportSummary()
-    ledger = Ledger(archive, summary.notes.append)
-    ready = [row for row in choice.rows if ledger.done(engine, "featurize", row)]
+    stages = StageCache(archive, summary.notes.append)
+    ready = [row for row in choice.rows if stages.done(engine, "featurize", row)]
     missing = sorted({row.id for row in choice.rows} - {row.id for row in ready})
     choice.leave_out(missing, f"features of engine {engine.name!r}", "run 'slideseek build'", summary)
     paths = destination.claim([f"{safe_name(row.id)}.h5" for row in ready])
     for row, path in zip(ready, paths):
-        payload = archive.catalog.payload(ledger.key(engine, "featurize", row))
+        payload = archive.catalog.payload(stages.key(engine, "featurize", row))
         try:
             file = _stored(archive.root, payload)
             if len(set(file.mpp if file.mpp is not None else ())) > 1:
                 summary.notes.append(f"{row.id} has patches of several resolutions: the attributes state the first")
-            placed = archive.catalog.has_payload(ledger.key(engine, "select", row))
+            placed = archive.catalog.has_payload(stages.key(engine, "select", row))
             write_trident(path, row.id, file, engine.config.featurizer.use, placed)
         except SlideseekError as error:
             summary.problems.append(Problem(row.id, error.cause, error.fix))

@@ -11,7 +11,7 @@ from slideseek.archive.manifest import Problem
 from slideseek.archive.payloads import unpack_patches
 from slideseek.engine import Engine
 from slideseek.errors import SlideseekError
-from slideseek.indexing.stage_results import Ledger
+from slideseek.indexing.stage_cache import StageCache
 from slideseek.types import Patches
 from slideseek_apps.interchange.destination import Choice, Destination, ExportSummary
 
@@ -19,14 +19,14 @@ from slideseek_apps.interchange.destination import Choice, Destination, ExportSu
 def export_patches(archive: Archive, engine: Engine, choice: Choice, destination: Destination) -> ExportSummary:
     """Write the patches of slides as rectangles; what is damaged is a problem and the rest is written."""
     summary = ExportSummary()
-    ledger = Ledger(archive, summary.notes.append)
-    ready = [row for row in choice.rows if ledger.done(engine, "select", row)]
+    stages = StageCache(archive, summary.notes.append)
+    ready = [row for row in choice.rows if stages.done(engine, "select", row)]
     missing = sorted({row.id for row in choice.rows} - {row.id for row in ready})
     fix = "run 'slideseek build'; features imported without places have none"
     choice.leave_out(missing, f"patches of engine {engine.name!r}", fix, summary)
     paths = destination.claim([f"{safe_name(row.id)}.geojson" for row in ready])
     for row, path in zip(ready, paths):
-        payload = archive.catalog.payload(ledger.key(engine, "select", row))
+        payload = archive.catalog.payload(stages.key(engine, "select", row))
         try:
             if payload is None:
                 raise SlideseekError("its patches are missing", "run 'slideseek build'")

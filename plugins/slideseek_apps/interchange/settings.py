@@ -7,9 +7,11 @@ from typing import Any
 
 from slideseek.config import ComponentConfig, Config, EngineConfig, make_component
 from slideseek.digests import digest
-from slideseek.engine import name_features, resolved_settings
-from slideseek.indexing.stage_results import IMPORTED
+from slideseek.engine import digest_features, resolved_settings
 from slideseek.plugins import ComponentKind, Registry
+
+IMPORTED = "imported"
+"""The name under which the selector and the featurizer that stand for imported features are registered."""
 
 BLOCK = """\
 [[engine]]
@@ -39,7 +41,7 @@ class SetSettings:
             return resolved_settings(made, IMPORTED)
 
         select = digest(resolve("selector", {"set": name}))
-        return cls(name, width, select, name_features(select, resolve("featurizer", {"set": name, "width": width})))
+        return cls(name, width, select, digest_features(select, resolve("featurizer", {"set": name, "width": width})))
 
 
 def engines_of(config: Config, name: str) -> list[EngineConfig]:

@@ -10,13 +10,14 @@ from slideseek.archive.archive import Archive
 from slideseek.digests import canonical_json
 from slideseek.engine import Engine
 from slideseek.errors import SlideseekError
+from slideseek.searching.answer_json import FIELD_NAMES
+from slideseek.searching.evidence import strongest
 from slideseek.searching.queries import Query
 from slideseek.searching.searcher import Answer, Found
-from slideseek.types import SlideRecord
+from slideseek.searching.votes import Vote
 from slideseek_apps.reports.page import EvidencePanel, HitPanel, Match, QuerySection, Report, Table
 from slideseek_apps.reports.panels import PATCH_SIDE, Panels
 from slideseek_apps.reports.sides import Explained, Side, patch_pictures
-from slideseek_apps.reports.table import share, strongest
 
 MATCHES_SHOWN = 6
 
@@ -58,7 +59,7 @@ def _section(reported: Reported, engine: Engine, panels: Panels) -> QuerySection
         query=panels.query(reported.query) if reported.query else panels.stored(answer.query, engine),
         engine=answer.engine,
         mode=answer.mode,
-        votes={("diagnosis" if name == "label" else name): _vote(answer, name) for name in answer.votes},
+        votes={FIELD_NAMES[name]: _vote(vote) for name, vote in answer.votes.items()},
         hits=[_hit(reported, found, engine, panels) for found in answer.found],
         notes=answer.notes,
         milliseconds=answer.milliseconds,
@@ -66,14 +67,13 @@ def _section(reported: Reported, engine: Engine, panels: Panels) -> QuerySection
     )
 
 
-def _vote(answer: Answer, name: str) -> str:
-    value, hits = answer.votes[name]
-    return f"{value} ({hits} of {len(answer.found)}, confidence {answer.confidence(name).share:.2f})"
+def _vote(vote: Vote) -> str:
+    return f"{vote.value} ({vote.agreeing} of {vote.hits}, confidence {vote.confidence:.2f})"
 
 
 def _hit(reported: Reported, found: Found, engine: Engine, panels: Panels) -> HitPanel:
     why = reported.evidence.get(found.hit.slide_id)
-    agrees = _agrees(reported.answer.query, found.record)
+    agrees = reported.answer.agrees(found)
     panel = panels.heated(found.record, why.hit, why.evidence.kind) if why else panels.stored(found.record, engine)
     return HitPanel(found.rank, found.hit.distance, agrees, panel, _evidence(why) if why else None)
 
@@ -104,9 +104,5 @@ def _strongest(found: Explained, side: Side) -> list[Match]:
     pictures = patch_pictures(side, numbers, PATCH_SIDE)
     parts = [float(side.parts[number]) for number in numbers]
     return [
-        Match([pictures[number]], f"{part:+.4f} {share(part, found.evidence)}") for number, part in zip(numbers, parts)
+        Match([pictures[number]], f"{part:+.4f} {found.evidence.share(part)}") for number, part in zip(numbers, parts)
     ]
-
-
-def _agrees(query: SlideRecord, hit: SlideRecord) -> bool | None:
-    return query.label == hit.label if query.label and hit.label else None

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from slideseek.cli.options import archive_option, json_option, mag_option, mpp_option, open_archive, stated_mpp
+from slideseek.cli.options import archive_option, json_option, mag_option, mpp_option, query_kind, stated_mpp
 from slideseek.cli.output import print_json, say
 
 
@@ -16,7 +16,8 @@ from slideseek.cli.output import print_json, say
 @archive_option
 @click.option("--engine", "name", help="The engine to explain (default: the first one configured).")
 @click.option("-n", "--rows", "count", default=12, show_default=True, type=click.IntRange(1), help="How many to show.")
-@click.option("--region", metavar="X,Y,W,H", help="QUERY was asked with this part, as in 'search'.")
+@click.option("--region", metavar="X,Y,W,H or GEOJSON", help="The part of QUERY that was the query, as in 'search'.")
+@click.option("--annotation", default="", metavar="NAME", help="Of a GeoJSON region, take what has this name or class.")
 @click.option("--patch", "as_patch", is_flag=True, help="QUERY is a patch image.")
 @click.option("--case", "as_case", is_flag=True, help="QUERY is a patient.")
 @click.option("--site", default="", help="Site of a query file, for conditioned encoders.")
@@ -37,6 +38,7 @@ def command(
     name: str | None,
     count: int,
     region: str | None,
+    annotation: str,
     as_patch: bool,
     as_case: bool,
     site: str,
@@ -52,24 +54,23 @@ def command(
     Codes that are sets of patches are explained by pairs: each patch of the query and the patch of the hit most like
     it. Other codes by what each patch adds to the similarity, negative where it takes away.
     """
+    import slideseek
+    from slideseek.cli.evidence_table import print_evidence
     from slideseek.errors import UsageError
-    from slideseek.indexing.index_store import open_engine
-    from slideseek.plugins import load_registry
-    from slideseek.searching.answer_json import evidence_data
+    from slideseek.searching.answer_json import evidence_json
     from slideseek.searching.evidence import Explainer
-    from slideseek.searching.request import Request, query_kind
-    from slideseek.searching.searcher import Searcher
     from slideseek_apps.reports.files import write_geojson
     from slideseek_apps.reports.pictures import evidence_panel, heat_map, require_png, save_png
     from slideseek_apps.reports.sides import explained
-    from slideseek_apps.reports.table import print_evidence
 
     for path in filter(None, (output, heatmap)):
         require_png(path)
     kind = query_kind(region, as_patch, as_case)
-    request = Request(query, kind, region or "", site=site, mpp=stated_mpp(mpp, mag))
-    with open_archive(folder) as archive:
-        searcher = Searcher(archive, open_engine(archive, archive.config.engine(name), load_registry()))
+    request = slideseek.Request(
+        text=query, kind=kind, region=region or "", annotation=annotation, site=site, mpp=stated_mpp(mpp, mag)
+    )
+    with slideseek.open(folder) as opened:
+        archive, searcher = opened.archive, opened.searcher(name)
         made = request.query(searcher)
         evidence = Explainer(searcher).explain(made, hit)
         row = archive.catalog.slides.get(hit)
@@ -87,7 +88,7 @@ def command(
             wrote += write_geojson(found, geojson)
     if as_json:
         shown = {"query_id": made.record.id, "hit_id": hit, "engine": searcher.engine.name}
-        print_json({**shown, "evidence": evidence_data(evidence), "wrote": [str(path) for path in wrote]})
+        print_json({**shown, "evidence": evidence_json(evidence), "wrote": [str(path) for path in wrote]})
     else:
         print_evidence(evidence, made.record.id, hit, count)
         for path in wrote:

@@ -51,6 +51,6 @@ def side_geojson(evidence: Evidence, side: Side, slide_id: str) -> dict[str, Any
 
 
 def _ring(side: Side, number: int) -> list[list[float]]:
-    x, y = (float(value) for value in side.fields.xy[number])
-    right, bottom = (round(corner + float(side.fields.side[number]), 3) for corner in (x, y))
+    x, y = (float(value) for value in side.squares.xy[number])
+    right, bottom = (round(corner + float(side.squares.side[number]), 3) for corner in (x, y))
     return [[x, y], [right, y], [right, bottom], [x, bottom], [x, y]]

@@ -45,8 +45,8 @@ def draw_heat(thumbnail: Thumbnail, evidence: Evidence, side: Side, slide_id: st
     paint = colours(side.parts, evidence.kind)
     numbers = side.patches_on(slide_id)
     for number in sorted(numbers, key=lambda n: abs(side.parts[n]), reverse=evidence.kind == "pairs"):
-        left, top = (float(value) * thumbnail.scale for value in side.fields.xy[number])
-        extent = max(float(side.fields.side[number]) * thumbnail.scale, 2.0)
+        left, top = (float(value) * thumbnail.scale for value in side.squares.xy[number])
+        extent = max(float(side.squares.side[number]) * thumbnail.scale, 2.0)
         fill = tuple(int(channel) for channel in paint[number])
         box = [left, top, left + extent - 1, top + extent - 1]
         pen.rectangle(box, fill=(*fill, round(255 * OPACITY)), outline=(*fill, 255), width=1)

@@ -6,9 +6,9 @@ from slideseek.archive.archive import Archive
 from slideseek.archive.payloads import unpack_patches
 from slideseek.engine import Engine
 from slideseek.errors import SlideseekError
-from slideseek.indexing.stage_results import Ledger
+from slideseek.indexing.stage_cache import StageCache
 from slideseek.searching.evidence import EvidenceKind
-from slideseek.searching.patch_squares import Fields
+from slideseek.searching.patch_squares import PatchSquares
 from slideseek.searching.queries import Query
 from slideseek.slides.pyramid import PyramidSlide
 from slideseek.types import Patches, SlideRecord, UInt8
@@ -26,12 +26,12 @@ class Panels:
 
     def __init__(self, archive: Archive) -> None:
         self._archive = archive
-        self._ledger = Ledger(archive, lambda _: None)
+        self._stages = StageCache(archive, lambda _: None)
         self._made: dict[tuple[str, str], Panel] = {}
 
     def stored(self, record: SlideRecord, engine: Engine) -> Panel:
         """Return the panel of a slide of the archive with the patches an engine selected."""
-        name = record.id, engine.select_settings
+        name = record.id, engine.select_digest
         if name not in self._made:
             source = Source(self._archive.slide_path(record), record.mpp)
             patches = self._patches(record, engine)
@@ -42,14 +42,14 @@ class Panels:
         """Return the panel of a query with the patches it was asked with, such as those of a region."""
         if query.slide_path is None:
             return Panel(query.record.id, {**facts(query.record), "picture": "a case has several slides"})
-        return self._make(query.record, Source(query.slide_path, query.record.mpp), query.fields())
+        return self._make(query.record, Source(query.slide_path, query.record.mpp), query.squares())
 
     def heated(self, record: SlideRecord, side: Side, kind: EvidenceKind) -> Panel:
         """Return the panel of a hit whose patches are coloured by what they add; its strongest patches in large."""
-        return self._make(record, side.sources[side.slide_ids[0]], side.fields, colours(side.parts, kind))
+        return self._make(record, side.sources[side.slide_ids[0]], side.squares, colours(side.parts, kind))
 
     def _make(
-        self, record: SlideRecord, source: Source, patches: Patches | Fields | None, heat: UInt8 | None = None
+        self, record: SlideRecord, source: Source, patches: Patches | PatchSquares | None, heat: UInt8 | None = None
     ) -> Panel:
         known = facts(record)
         if patches is not None:
@@ -59,7 +59,7 @@ class Panels:
         except SlideseekError as error:
             return Panel(record.id, {**known, "picture": error.cause})
         with slide:
-            squares = Fields.of(patches, slide.mpp) if isinstance(patches, Patches) else patches
+            squares = PatchSquares.of(patches, slide.mpp) if isinstance(patches, Patches) else patches
             thumbnail = slide.thumbnail(THUMBNAIL_SIDE)
             scale = thumbnail.shape[1] / slide.dimensions[0]
             boxes, mosaic = _squares(slide, squares, scale) if squares is not None else ([], [])
@@ -70,7 +70,7 @@ class Panels:
         slide = self._archive.catalog.slides.get(record.id)
         if slide is None:
             return None
-        payload = self._archive.catalog.payload(self._ledger.key(engine, "select", slide))
+        payload = self._archive.catalog.payload(self._stages.key(engine, "select", slide))
         return unpack_patches(payload, record.id) if payload else None
 
 
@@ -81,17 +81,17 @@ def facts(record: SlideRecord) -> dict[str, str]:
 
 
 def _squares(
-    slide: PyramidSlide, fields: Fields, scale: float
+    slide: PyramidSlide, squares: PatchSquares, scale: float
 ) -> tuple[list[tuple[float, float, float, float]], list[UInt8]]:
     """Return the boxes of patches in thumbnail pixels, and some of the patches in large."""
     boxes = [
         (float(x * scale), float(y * scale), float(side * scale), float(side * scale))
-        for (x, y), side in zip(fields.xy, fields.side)
+        for (x, y), side in zip(squares.xy, squares.side)
     ]
     mosaic = []
-    for at in _spread(len(fields), MOSAIC_SHOWN):
-        x, y = fields.xy[at]
-        mosaic.append(slide.read((int(x), int(y)), PATCH_SIDE, slide.mpp * float(fields.side[at]) / PATCH_SIDE))
+    for at in _spread(len(squares), MOSAIC_SHOWN):
+        x, y = squares.xy[at]
+        mosaic.append(slide.read((int(x), int(y)), PATCH_SIDE, slide.mpp * float(squares.side[at]) / PATCH_SIDE))
     return boxes, mosaic
 
 

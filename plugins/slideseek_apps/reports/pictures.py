@@ -9,11 +9,11 @@ from PIL import Image, ImageDraw
 
 from slideseek.archive.files import replacing
 from slideseek.errors import UsageError
+from slideseek.searching.evidence import strongest
 from slideseek.types import UInt8
 from slideseek_apps.reports.heat_map import LEGEND_HEIGHT, draw_legend, titled_heat
 from slideseek_apps.reports.lettering import INK, SOFT, clipped, lettering
 from slideseek_apps.reports.sides import Explained, Side, patch_pictures
-from slideseek_apps.reports.table import share, strongest
 
 MARGIN, GAP = 24, 28
 PATCH = 128
@@ -52,7 +52,7 @@ def _framed(found: Explained, rows: list[Image.Image]) -> Image.Image:
     evidence = found.evidence
     width = max(row.width for row in rows)
     said = (
-        f"distance {evidence.value:.6g}, the median over {len(evidence.pairs)} patches of the query"
+        f"distance {evidence.value:.6g}, from the pairs of {len(evidence.pairs)} patches of the query"
         if evidence.kind == "pairs"
         else f"similarity {evidence.value:.4f}; the patches of either slide add up to it"
     )
@@ -108,7 +108,7 @@ def _block(found: Explained, side: Side, shown: int) -> Image.Image:
     cells = []
     for rank, number in enumerate(numbers, start=1):
         part = float(side.parts[number])
-        cells.append(_cell([pictures[number]], f"{rank}.  {part:+.4f}  {share(part, found.evidence)}"))
+        cells.append(_cell([pictures[number]], f"{rank}.  {part:+.4f}  {found.evidence.share(part)}"))
     return _grid(cells, f"Patches of the {side.name} that add most", 3, gap=8)
 
 

@@ -43,26 +43,26 @@ def command(
     """
     from slideseek.archive.files import write_text
     from slideseek.errors import UsageError
-    from slideseek.searching.replay import open_log
+    from slideseek.searching.query_log import open_log
     from slideseek.searching.request import Request
     from slideseek_apps.reports.page import render_report
-    from slideseek_apps.reports.query_pages import Reporter
+    from slideseek_apps.reports.query_pages import QueryPages
 
     if sum((bool(numbers), bool(session), bool(text))) > 1:
         raise UsageError("numbers, --session and --query exclude each other", "make a page of each")
     with open_archive(folder) as archive:
-        log, reporter = open_log(archive), Reporter(archive, not without_evidence)
+        log, pages = open_log(archive), QueryPages(archive, not without_evidence)
         if text:
-            request = Request(text, k=count, mode="vertical" if vertical else "horizontal", where=where)
-            shown = [reporter.asked(request, archive.config.engine(name).name)]
+            request = Request(text=text, k=count, mode="vertical" if vertical else "horizontal", where=where)
+            shown = [pages.run(request, archive.config.engine(name).name)]
         else:
             entries = [log.get(number) for number in numbers] or log.last(None if session else 1, session)
             if not entries:
                 what = f"no query of session {session!r} in the log" if session else "nothing was asked yet"
                 raise UsageError(what, "'slideseek history' lists what was asked; or pass --query SLIDE")
-            shown = [reporter.logged(entry) for entry in entries]
+            shown = [pages.logged(entry) for entry in entries]
         heading = title or (f"Session {session}" if session else f"Slides like {shown[0].answer.query.id}")
-        page = reporter.page(shown, heading)
+        page = pages.page(shown, heading)
     write_text(output, render_report(page))
     for one in shown:
         for note in one.answer.notes:

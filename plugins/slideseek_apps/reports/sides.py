@@ -11,7 +11,7 @@ import numpy as np
 from slideseek.archive.archive import Archive
 from slideseek.errors import SlideError
 from slideseek.searching.evidence import Evidence
-from slideseek.searching.patch_squares import Fields
+from slideseek.searching.patch_squares import PatchSquares
 from slideseek.searching.queries import Query
 from slideseek.slides.pyramid import PyramidSlide
 from slideseek.slides.reader import open_slide
@@ -32,17 +32,17 @@ class Side:
 
     name: str
     title: str
-    fields: Fields
+    squares: PatchSquares
     parts: Float64
     sources: Mapping[str, Source]
 
     def slide_of(self, patch: int) -> str:
         """Return the id of the slide a patch lies on."""
-        return self.fields.slides[patch] if self.fields.slides else next(iter(self.sources))
+        return self.squares.slides[patch] if self.squares.slides else next(iter(self.sources))
 
     def patches_on(self, slide_id: str) -> list[int]:
         """Return the numbers of the patches of one slide."""
-        return [number for number in range(len(self.fields)) if self.slide_of(number) == slide_id]
+        return [number for number in range(len(self.squares)) if self.slide_of(number) == slide_id]
 
     @property
     def slide_ids(self) -> tuple[str, ...]:
@@ -97,7 +97,7 @@ def patch_pictures(side: Side, numbers: list[int], size: int) -> dict[int, UInt8
         with slide:
             for number in numbers:
                 if side.slide_of(number) == slide_id:
-                    x, y = side.fields.xy[number]
-                    extent = float(side.fields.side[number])
+                    x, y = side.squares.xy[number]
+                    extent = float(side.squares.side[number])
                     pictures[number] = slide.read((int(x), int(y)), size, slide.mpp * extent / size)
     return pictures

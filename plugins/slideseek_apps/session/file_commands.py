@@ -12,8 +12,9 @@ import click
 from slideseek.archive.files import write_text
 from slideseek.cli.history import print_entries
 from slideseek.errors import UsageError
-from slideseek.searching.answer_json import CSV_HEADER, answer_data, csv_rows
-from slideseek.searching.replay import open_log
+from slideseek.searching.answer_json import CSV_HEADER, answer_json, csv_rows
+from slideseek.searching.query_log import open_log
+from slideseek.searching.request import Result
 from slideseek_apps.session.command import Command, exactly, nothing_more, split_words
 from slideseek_apps.session.state import Session
 
@@ -31,7 +32,7 @@ def export(session: Session, text: str) -> None:
     """Write the last hits as CSV, JSON or an HTML page, by the file's ending."""
     (word,) = exactly(split_words(text), 1, "export FILE.csv, FILE.json or FILE.html")
     path, asked = Path(word), session.last()
-    data = answer_data(asked.answer)
+    data = answer_json(asked.answer)
     if path.suffix == ".csv":
         sheet = io.StringIO()
         writer = csv.writer(sheet, lineterminator="\n")
@@ -43,11 +44,11 @@ def export(session: Session, text: str) -> None:
         write_text(path, json.dumps(kept, indent=2, ensure_ascii=False) + "\n")
     elif path.suffix == ".html":
         from slideseek_apps.reports.page import render_report
-        from slideseek_apps.reports.query_pages import Reporter
+        from slideseek_apps.reports.query_pages import QueryPages
 
-        reporter = Reporter(session.archive)
-        shown = reporter.complete(asked.answer, asked.query, asked.request)
-        page = reporter.page([shown], f"Slides like {asked.answer.query.id}")
+        pages = QueryPages(session.archive)
+        shown = pages.complete(Result(asked.request, asked.query, asked.answer))
+        page = pages.page([shown], f"Slides like {asked.answer.query.id}")
         write_text(path, render_report(page))
     else:
         raise UsageError(f"cannot export to {word!r}", "end the name in .csv, .json or .html")

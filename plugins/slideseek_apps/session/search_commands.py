@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from slideseek.cli.hit_tables import print_answer
+from slideseek.cli.output import print_answer
 from slideseek.errors import UsageError
 from slideseek.searching.filters import parse_filter
 from slideseek.searching.request import Request
@@ -154,7 +154,7 @@ def _request(words: list[str]) -> Request:
             found["mpp"] = float(found["mpp"])
         except ValueError:
             raise UsageError(f"--mpp is a number, not {found['mpp']!r}", "write: --mpp 0.5") from None
-    return Request(plain[0], **found)
+    return Request(text=plain[0], **found)
 
 
 def _kind(found: dict[str, Any], kind: str) -> None:

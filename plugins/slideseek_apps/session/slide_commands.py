@@ -7,13 +7,13 @@ from pathlib import Path
 import click
 import numpy as np
 
+from slideseek.cli.evidence_table import print_evidence
 from slideseek.cli.output import print_table
 from slideseek.errors import SlideseekError, UsageError
 from slideseek.slides.reader import open_slide
 from slideseek.types import SlideRecord, UInt8
 from slideseek_apps.reports.pictures import evidence_panel, require_png, save_png
 from slideseek_apps.reports.sides import explained
-from slideseek_apps.reports.table import print_evidence
 from slideseek_apps.session.command import Command, exactly, split_words
 from slideseek_apps.session.state import Session
 from slideseek_apps.session.terminal_pictures import Pictures
@@ -44,10 +44,9 @@ class Looking:
         rows = [[name, left.get(name, ""), right.get(name, ""), _equal(name, left, right)] for name in names]
         print_table(("", first.id, second.id, ""), rows)
         searcher = session.searcher
-        codes = [searcher.ask.stored(record.id).code for record in (first, second)]
-        among = np.fromiter((i == second.id for i in searcher.index.ids), dtype=bool, count=len(searcher.index.ids))
-        hits = searcher.index.search(codes[0], 1, among)
-        click.echo(f"distance {hits[0].distance:.6g} (engine {session.engine})" if hits else "not comparable")
+        searcher.queries.stored(second.id)  # a slide without a code is an error that says so
+        distance = searcher.distance(searcher.queries.stored(first.id), second.id)
+        click.echo("not comparable" if distance is None else f"distance {distance:.6g} (engine {session.engine})")
 
     def explain(self, session: Session, text: str) -> None:
         """Tell which patches made the query and a hit match; with a file, draw them."""

@@ -8,15 +8,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+from slideseek.api import OpenArchive
 from slideseek.archive.archive import Archive
 from slideseek.did_you_mean import did_you_mean
 from slideseek.errors import UsageError
-from slideseek.indexing.index_store import open_engine
-from slideseek.plugins import Registry, load_registry
 from slideseek.searching.evidence import Explainer
 from slideseek.searching.filters import NAMED_FIELDS
 from slideseek.searching.queries import Query
-from slideseek.searching.replay import log_query
+from slideseek.searching.query_log import log_result
 from slideseek.searching.request import Request
 from slideseek.searching.searcher import Answer, Mode, Searcher
 from slideseek.types import SlideRecord
@@ -56,23 +55,22 @@ class Session:
     marks: dict[str, bool] = field(default_factory=dict)
     said: list[str] = field(default_factory=list)
     id: str = field(default_factory=lambda: f"{time.strftime('%Y%m%d')}-{secrets.token_hex(3)}")
-    _searchers: dict[str, Searcher] = field(default_factory=dict)
     _generations: dict[str, int] = field(default_factory=dict)
-    _registry: Registry = field(default_factory=load_registry)
+
+    def __post_init__(self) -> None:
+        self._opened = OpenArchive(self.archive)
 
     @property
     def searcher(self) -> Searcher:
         """The searcher of the present engine, opened when it is first used."""
-        if self.engine not in self._searchers:
-            config = self.archive.config.engine(self.engine)
-            self._searchers[self.engine] = Searcher(self.archive, open_engine(self.archive, config, self._registry))
-            self._generations[self.engine] = self._generation()
-        return self._searchers[self.engine]
+        searcher = self._opened.searcher(self.engine)
+        if self.engine not in self._generations:
+            self._generations[self.engine] = self._generation(searcher)
+        return searcher
 
-    def _generation(self) -> int:
+    def _generation(self, searcher: Searcher) -> int:
         """Return the generation of the present engine's codes in the catalogue now."""
-        searcher = self._searchers[self.engine]
-        codes = searcher.ledger.settings(searcher.engine, "encode")
+        codes = searcher.stages.settings_digest(searcher.engine, "encode")
         return self.archive.catalog.changes.generation(codes)
 
     @property
@@ -103,7 +101,8 @@ class Session:
 
     def reload(self) -> None:
         """Forget what was loaded, so that the archive's present state is searched."""
-        self._searchers.clear()
+        self._opened.forget()
+        self._generations.clear()
         for name in ("engines", "records", "values"):
             self.__dict__.pop(name, None)
 
@@ -132,16 +131,16 @@ class Session:
         """Search, remember and log; marks stay as long as the same thing is asked."""
         searcher = self.searcher
         before = self.asked
-        known = before is not None and _same_query(before.request, request) and before.searcher is searcher
-        query = before.query if before is not None and known else request.query(searcher)
-        answer = request.answer(searcher, query)
-        number, unlogged = log_query(searcher, request, query, answer, SOURCE, self.id)
+        same = before is not None and before.request.question() == request.question()
+        result = request.run(searcher, before.query if before and same and before.searcher is searcher else None)
+        number, unlogged = log_result(searcher, result, SOURCE, self.id)
         stale = "the archive has changed since it was loaded: 'reload' looks at it again"
-        notes = unlogged, stale if self._generation() != self._generations[self.engine] else ""
-        answer = replace(answer, notes=(*answer.notes, *filter(None, notes)))
-        if before is None or not _same_query(before.request, request):
+        result = result.with_notes(
+            unlogged, stale if self._generation(searcher) != self._generations[self.engine] else ""
+        )
+        if not same:
             self.marks.clear()
-        self.asked = Asked(request, query, answer, number, searcher)
+        self.asked = Asked(request, result.query, result.answer, number, searcher)
         return self.asked
 
     def last(self) -> Asked:
@@ -163,9 +162,3 @@ class Session:
         raise UsageError(
             f"{text!r} is neither the rank of a hit nor a slide", did_you_mean(text, self.records, "try: show 1")
         )
-
-
-def _same_query(one: Request, other: Request) -> bool:
-    """Say whether two requests ask with the same thing, under whatever settings."""
-    names = ("text", "kind", "region", "annotation", "site", "patient", "center", "mpp")
-    return all(getattr(one, name) == getattr(other, name) for name in names)

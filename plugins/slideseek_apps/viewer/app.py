@@ -11,7 +11,7 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
 from slideseek import __version__
-from slideseek.errors import SlideseekError, UsageError
+from slideseek.errors import ParameterError, SlideseekError, UsageError
 from slideseek_apps.viewer.api import searching, slides
 from slideseek_apps.viewer.api.services import NotThereError, Services
 from slideseek_apps.viewer.assets import Asset, load_assets
@@ -20,6 +20,13 @@ from slideseek_apps.viewer.privacy import without_paths
 from slideseek_apps.viewer.schemas import Problem
 
 OPENAPI = "/api/openapi.json"
+
+HOW_TO_GIVE = {
+    "k": "ask for one hit or more",
+    "site": "choose the site of the image",
+    "center": "search without leaving out the centre",
+}
+"""How the parameters of a search are given on the page, for errors about them."""
 
 ERRORS: dict[int | str, dict[str, Any]] = {
     400: {"model": Problem, "description": "What was asked cannot be."},
@@ -48,7 +55,7 @@ def make_app(services: Services) -> FastAPI:
     for router in (slides.router, searching.router):
         app.include_router(router, prefix="/api", responses=ERRORS)
     _serve_page(app)
-    _tell_errors(app)
+    _report_errors(app)
     _describe_token(app)
     return app
 
@@ -84,11 +91,13 @@ def _describe_token(app: FastAPI) -> None:
     made["security"] = [{"token": []}]
 
 
-def _tell_errors(app: FastAPI) -> None:
+def _report_errors(app: FastAPI) -> None:
     @app.exception_handler(SlideseekError)
     async def refused(request: Request, error: SlideseekError) -> Response:
+        if isinstance(error, ParameterError):
+            error = error.in_words_of(HOW_TO_GIVE)
         services: Services = request.app.state.services
-        root = str(services.desk.archive.root)
+        root = str(services.searching.archive.root)
         cause, fix = (without_paths(text, root) for text in (error.cause, error.fix))
         return _problem(400 if isinstance(error, UsageError) else 409, cause, fix)
 

@@ -81,6 +81,11 @@ class SlideDirectory:
         at = self._by_id.get(slide_id)
         return None if at is None else self.entries[at]
 
+    @property
+    def sites(self) -> list[str]:
+        """The sites slides are of, sorted."""
+        return sorted({entry.record.site for entry in self.entries} - {""})
+
     def page(self, selection: Selection, sort: str, offset: int, limit: int) -> tuple[int, list[Entry]]:
         """Return how many slides pass, and `limit` of them from `offset` on."""
         mask = self._mask(selection)

@@ -33,7 +33,7 @@ class Problem(BaseModel):
 class EngineOut(BaseModel):
     """An engine of the archive. `problem` says why it cannot be searched; it is empty when it can.
 
-    `unit` is what its distances count; `field` is how many µm one of its patches is wide.
+    `unit` is what its distances count; `patch_um` is the side of one of its patches in µm.
     """
 
     name: str
@@ -41,7 +41,7 @@ class EngineOut(BaseModel):
     featurizer: str
     code: str
     unit: str
-    field: float | None
+    patch_um: float | None
     problem: str
     fix: str
 
@@ -55,10 +55,14 @@ class ArchiveOut(BaseModel):
     engines: list[EngineOut]
     facets: list[str]
     fields: list[str]
+    sites: list[str]
 
 
 class SlideOut(BaseModel):
-    """A slide as the catalogue knows it. `version` changes when its pixels may have."""
+    """A slide as the catalogue knows it. `version` changes when its pixels may have.
+
+    A query that is not a slide of the archive, such as an uploaded patch, has an empty `key`.
+    """
 
     key: str
     version: str
@@ -119,14 +123,14 @@ class SlideDetail(BaseModel):
 
 
 class SlideQuery(_Asked):
-    """Ask with a slide of the archive."""
+    """Query with a slide of the archive."""
 
     kind: Literal["slide"]
     slide: SlideKey
 
 
 class RegionQuery(_Asked):
-    """Ask with a rectangle of a slide, in its level-0 pixels."""
+    """Query with a rectangle of a slide, in its level-0 pixels."""
 
     kind: Literal["region"]
     slide: SlideKey
@@ -137,11 +141,18 @@ class RegionQuery(_Asked):
 
 
 class PatchQuery(_Asked):
-    """Ask with an uploaded patch image. `site`: where it is from, for vertical search and conditioned encoders."""
+    """Query with an uploaded patch image.
+
+    What is known of it: `site`, for vertical search and conditioned encoders; `patient`, whose slides are left out;
+    `center`, for `exclude_center`; `mpp`, µm per pixel, to cut the field of a patch from its middle.
+    """
 
     kind: Literal["patch"]
     patch: PatchKey
     site: Annotated[str, Field(max_length=200)] = ""
+    patient: Annotated[str, Field(max_length=200)] = ""
+    center: Annotated[str, Field(max_length=200)] = ""
+    mpp: Annotated[float | None, Field(ge=0.05, le=5, allow_inf_nan=False)] = None
 
 
 QueryIn: TypeAlias = Annotated[SlideQuery | RegionQuery | PatchQuery, Field(discriminator="kind")]
@@ -164,34 +175,38 @@ class SearchIn(_Asked):
 
 
 class HitOut(BaseModel):
-    """One answer: a smaller distance is more alike. `agrees`: its diagnosis is the query's; null when unknown."""
+    """One hit: a smaller distance is more alike. `agrees`: its diagnosis is the query's; null when unknown."""
 
     rank: int
-    slide: SlideOut
     distance: float
     agrees: bool | None
+    slide: SlideOut
 
 
 class VoteOut(BaseModel):
-    """What most hits say: `hits` of `of` carry `value`; `confidence` is their share."""
+    """What most hits carry: `agreeing` of `hits` carry `value`, `labelled` any; `confidence` is the agreeing share."""
 
-    field: str
     value: str
+    agreeing: int
+    labelled: int
     hits: int
-    of: int
     confidence: float
 
 
 class AnswerOut(BaseModel):
-    """The hits of a search, nearest first."""
+    """The hits of a search, nearest first, in the shape of `slideseek search --json`; slides have keys, not paths.
 
+    `votes`: by field, `site` and `label`.
+    """
+
+    query: SlideOut
     engine: str
     unit: str
     mode: str
-    hits: list[HitOut]
-    votes: list[VoteOut]
     candidates: int
     milliseconds: float
+    votes: dict[str, VoteOut]
+    hits: list[HitOut]
     notes: list[str]
 
 

@@ -1,4 +1,4 @@
-"""Answer queries over one archive: a searcher an engine, loaded once, and again when the archive has changed."""
+"""Answer queries over one archive: one searcher per engine, loaded once, and again when the archive has changed."""
 
 from __future__ import annotations
 
@@ -6,17 +6,15 @@ import contextlib
 import threading
 from collections import OrderedDict
 from dataclasses import dataclass
-from typing import Any
 
 from slideseek.archive.archive import Archive
-from slideseek.engine import Engine
 from slideseek.errors import SlideseekError, UsageError
-from slideseek.indexing.index_store import open_engine
+from slideseek.indexing.live_index import open_engine
 from slideseek.plugins import Registry
 from slideseek.searching.evidence import Evidence, Explainer
 from slideseek.searching.queries import Query
-from slideseek.searching.replay import log_query
-from slideseek.searching.request import Request, uploaded
+from slideseek.searching.query_log import log_result
+from slideseek.searching.request import Request
 from slideseek.searching.searcher import Answer, Searcher
 from slideseek_apps.viewer.directory import SlideDirectory
 from slideseek_apps.viewer.freshness import Freshness
@@ -29,7 +27,8 @@ MAX_QUERIES = 24
 class EngineFacts:
     """What a person should know to choose an engine. problem: why it cannot be searched, "" when it can.
 
-    unit: what its distances count, "" when that has no name. field: µm across a patch, None when it is not one number.
+    unit: what its distances count, "" when that has no name. patch_um: side of a patch in µm, None when it is not one
+    number.
     """
 
     name: str
@@ -37,13 +36,13 @@ class EngineFacts:
     featurizer: str
     code: str
     unit: str
-    field: float | None
+    patch_um: float | None
     problem: str = ""
     fix: str = ""
 
 
-class Desk:
-    """Hold what is loaded of one archive. Any thread may ask; making a query and explaining are one at a time."""
+class SearchService:
+    """Hold what is loaded of one archive. Any thread may call; making a query and explaining are one at a time."""
 
     def __init__(self, archive: Archive, registry: Registry, session: str) -> None:
         self.archive = archive
@@ -59,7 +58,7 @@ class Desk:
 
     @property
     def directory(self) -> SlideDirectory:
-        """The slides as they are now; reading them anew after a change takes a second for 100,000."""
+        """The slides as they are now; reading them again after a change takes a second for 100,000."""
         self._refresh()
         return self._directory
 
@@ -70,7 +69,7 @@ class Desk:
 
     def unit(self, engine: str) -> str:
         """Return what the distances of an engine count, "" when that has no name."""
-        return _unit(self._searcher(engine).engine)
+        return self._searcher(engine).engine.spec.unit
 
     def engines(self) -> list[EngineFacts]:
         """Return the configured engines, those that cannot be searched with the reason."""
@@ -84,22 +83,23 @@ class Desk:
                 found.append(EngineFacts(*names, "", "", None, error.cause, error.fix))
                 continue
             problem = self._problem(config.name)
-            found.append(EngineFacts(*names, str(engine.spec), _unit(engine), _field(engine), *problem))
+            known = str(engine.spec), engine.spec.unit, engine.resolved.patch_um
+            found.append(EngineFacts(*names, *known, *problem))
         return found
 
     def search(self, engine: str, request: Request) -> Answer:
         """Answer a request, and keep it in the archive's log."""
         searcher = self._searcher(engine)
         query = self._query(searcher, request)
-        with self._loading:  # an index that follows its archive may be opened anew by a search
-            answer = request.answer(searcher, query)
+        with self._loading:  # an index that follows its archive may be opened again by a search
+            result = request.run(searcher, query)
             if request.kind == "patch":  # never a slide's file: the image lies where uploads do, which nobody need know
-                request, answer = uploaded(request, answer)
-            log_query(searcher, request, query, answer, source="serve", session=self._session)
-        return answer
+                result = result.without_upload()
+            log_result(searcher, result, source="serve", session=self._session)
+        return result.answer
 
     def explain(self, engine: str, request: Request, hit_id: str) -> Evidence:
-        """Return what makes a slide similar to what is asked."""
+        """Return what makes a slide similar to the query."""
         searcher = self._searcher(engine)
         query = self._query(searcher, request)
         with self._making:
@@ -110,17 +110,17 @@ class Desk:
         for facts in self.engines():
             if not facts.problem:
                 searcher = self._searcher(facts.name)
-                request = Request(next(iter(searcher.index.ids)), k=1)
+                request = Request(text=next(iter(searcher.index.ids)), k=1)
                 with self._loading:
-                    request.answer(searcher, self._query(searcher, request))
+                    request.run(searcher, self._query(searcher, request))
 
     def prepare(self) -> None:
         """Load every engine's components and model, which a region, a patch and some evidence need."""
         for facts in self.engines():
             if not facts.problem:
-                # A component that cannot be loaded is told to the first person who needs it.
+                # A component that cannot be loaded is reported to the first person who needs it.
                 with contextlib.suppress(SlideseekError), self._making:
-                    self._searcher(facts.name).ask.prepared()
+                    self._searcher(facts.name).queries.prepared()
 
     def close(self) -> None:
         """Close the catalogue's connections."""
@@ -138,26 +138,25 @@ class Desk:
         self._refresh()
         with self._loading:
             if name not in self._searchers:
-                config = self.archive.config.engine(name)
-                self._searchers[name] = Searcher(self.archive, open_engine(self.archive, config, self._registry))
+                self._searchers[name] = Searcher.open(self.archive, name, self._registry)
             return self._searchers[name]
 
     def _query(self, searcher: Searcher, request: Request) -> Query:
-        """Make a query or take it from the latest ones; how many hits are wanted does not change it."""
-        asked = Request(request.text, request.kind, request.region, request.site, request.patient)
-        name = searcher.engine.name, asked
+        """Make a query or take it from the latest ones; how to search does not change it."""
+        question = request.question()
+        name = searcher.engine.name, question
         with self._loading:
             if (kept := self._queries.get(name)) is not None:
                 self._queries.move_to_end(name)
                 return kept
-        if asked.kind == "slide":
+        if question.kind == "slide":
             # Never a file: whatever a request holds, only slides of the archive are read.
-            made = searcher.ask.stored(asked.text)
-        elif asked.kind == "region" and self.archive.catalog.slides.get(asked.text) is None:
-            raise no_slide(asked.text)
+            made = searcher.queries.stored(question.text)
+        elif question.kind == "region" and self.archive.catalog.slides.get(question.text) is None:
+            raise no_slide(question.text)
         else:
             with self._making:
-                made = asked.query(searcher)
+                made = question.query(searcher)
         with self._loading:
             if self._searchers.get(searcher.engine.name) is searcher:
                 self._queries[name] = made
@@ -173,18 +172,6 @@ class Desk:
                 self._searchers.clear()
                 self._queries.clear()
                 self._stamp = stamp
-
-
-def _unit(engine: Engine) -> str:
-    return "bits" if engine.spec.kind == "bits" else ""
-
-
-def _field(engine: Engine) -> float | None:
-    """Return how many µm a patch is wide, where the selector has one size and one resolution."""
-    options: dict[str, Any] = dict(engine.resolved.settings["selector"])
-    options |= options.get("options", {}) if isinstance(options.get("options"), dict) else {}
-    size, mpp = options.get("size"), options.get("mpp")
-    return float(size) * float(mpp) if isinstance(size, int | float) and isinstance(mpp, int | float) else None
 
 
 def no_slide(key: str) -> UsageError:

@@ -22,7 +22,7 @@ from slideseek_apps.viewer.api.services import Services
 from slideseek_apps.viewer.app import make_app
 from slideseek_apps.viewer.guard import TOKEN_PARAMETER, Guard
 from slideseek_apps.viewer.lanes import Lane
-from slideseek_apps.viewer.search_service import Desk
+from slideseek_apps.viewer.search_service import SearchService
 from slideseek_apps.viewer.tiles import Pictures
 from slideseek_apps.viewer.uploads import MAX_UPLOAD_BYTES, Uploads
 
@@ -67,18 +67,18 @@ def serving(root: Path, port: int = 0, token: str | None = None) -> Iterator[Run
     ):
         token = token or secrets.token_urlsafe(32)
         port = int(listening.getsockname()[1])
-        desk = Desk(Archive(root), load_registry(), session=secrets.token_hex(4))
+        searching = SearchService(Archive(root), load_registry(), session=secrets.token_hex(4))
         services = Services(
-            desk=desk,
-            pictures=Pictures(desk.archive),
+            searching=searching,
+            pictures=Pictures(searching.archive),
             uploads=Uploads(Path(uploads)),
             pixels=Lane("pixels", workers=4, waiting=256),
             asking=Lane("asking", workers=2, waiting=128),
             thinking=Lane("thinking", workers=1, waiting=16),
         )
         try:
-            desk.warm()
-            services.thinking.begin(desk.prepare)
+            searching.warm()
+            services.thinking.begin(searching.prepare)
             guarded = Guard(make_app(services), token, port, NAMES, MAX_UPLOAD_BYTES)
             with _running(guarded, listening) as (server, ended):
                 yield Running(port, token, server, ended)

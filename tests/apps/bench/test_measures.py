@@ -6,13 +6,8 @@ import numpy as np
 import pytest
 from sklearn.metrics import average_precision_score, ndcg_score
 
-from slideseek_apps.bench.measures import (
-    average_precision_at,
-    majority,
-    ndcg_at,
-    precision_at,
-    same_center_share_at,
-)
+from slideseek.searching.votes import majority
+from slideseek_apps.bench.measures import average_precision_at, ndcg_at, precision_at, same_center_share_at
 
 EXACT = {"rel": 0, "abs": 1e-12}
 

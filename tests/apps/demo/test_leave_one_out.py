@@ -4,7 +4,7 @@ import pytest
 
 from slideseek.archive.archive import Archive
 from slideseek.errors import SlideseekError
-from slideseek.indexing.index_store import open_engine
+from slideseek.indexing.live_index import open_engine
 from slideseek.plugins import load_registry
 from slideseek.searching.searcher import Searcher
 from slideseek_apps.demo.leave_one_out import Verdict, accuracy, leave_one_patient_out, majority_class_rate

@@ -92,13 +92,13 @@ def codes_of() -> Callable[[Path, str], Mapping[str, NDArray[Any]]]:
     def read(root: Path, name: str) -> Mapping[str, NDArray[Any]]:
         from slideseek.archive.archive import Archive
         from slideseek.archive.payloads import unpack_code
-        from slideseek.indexing.index_store import open_engine
-        from slideseek.indexing.stage_results import Ledger
+        from slideseek.indexing.live_index import open_engine
+        from slideseek.indexing.stage_cache import StageCache
         from slideseek.plugins import load_registry
 
         with Archive(root) as archive:
             engine = open_engine(archive, archive.config.engine(name), load_registry())
-            settings = Ledger(archive, print).settings(engine, "encode")
+            settings = StageCache(archive, print).settings_digest(engine, "encode")
             return {slide: unpack_code(payload, slide).rows for slide, payload in archive.catalog.codes(settings)}
 
     return read

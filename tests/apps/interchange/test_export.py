@@ -9,8 +9,8 @@ import pytest
 
 from slideseek.archive.archive import Archive
 from slideseek.archive.payloads import unpack_patches
-from slideseek.indexing.index_store import open_engine
-from slideseek.indexing.stage_results import Ledger
+from slideseek.indexing.live_index import open_engine
+from slideseek.indexing.stage_cache import StageCache
 from slideseek.plugins import load_registry
 from slideseek.types import Code, CodeSpec
 from slideseek_apps.interchange.export_codes import CodeTable
@@ -20,11 +20,11 @@ def results(root, name):
     """Return features, places and patches of every slide."""
     with Archive(root) as archive:
         engine = open_engine(archive, archive.config.engine(name), load_registry())
-        ledger = Ledger(archive, print)
+        stages = StageCache(archive, print)
         found = {}
-        for slide, key in ledger.ready(engine):
+        for slide, key in stages.ready(engine):
             bag = archive.bag(key, slide.record)
-            payload = archive.catalog.payload(ledger.key(engine, "select", slide))
+            payload = archive.catalog.payload(stages.key(engine, "select", slide))
             patches = unpack_patches(payload, slide.id)
             found[slide.id] = (
                 *(bag.features, bag.xy, patches.xy, patches.mpp),

@@ -9,8 +9,8 @@ import pytest
 from slideseek.archive.archive import Archive
 from slideseek.config import parse_config
 from slideseek.engine import make_engines
-from slideseek.indexing.index_store import open_engine
-from slideseek.indexing.stage_results import Ledger
+from slideseek.indexing.live_index import open_engine
+from slideseek.indexing.stage_cache import StageCache
 from slideseek.plugins import load_registry
 
 
@@ -18,15 +18,15 @@ def ours(root, name="bars"):
     """Return the bag of every slide of an engine that computed its features itself."""
     with Archive(root) as archive:
         engine = open_engine(archive, archive.config.engine(name), load_registry())
-        ledger = Ledger(archive, print)
-        return {slide.id: archive.bag(key, slide.record) for slide, key in ledger.ready(engine)}
+        stages = StageCache(archive, print)
+        return {slide.id: archive.bag(key, slide.record) for slide, key in stages.ready(engine)}
 
 
 def feature_keys(root):
     with Archive(root) as archive:
         engine = open_engine(archive, archive.config.engine(), load_registry())
-        ledger = Ledger(archive, print)
-        return {slide.id: key for slide, key in ledger.ready(engine)}
+        stages = StageCache(archive, print)
+        return {slide.id: key for slide, key in stages.ready(engine)}
 
 
 def same_codes(one, other):

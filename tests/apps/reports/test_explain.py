@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 from slideseek.searching.evidence import Evidence, Pair
-from slideseek.searching.patch_squares import Fields
+from slideseek.searching.patch_squares import PatchSquares
 from slideseek_apps.reports.colours import colours, strengths
 from slideseek_apps.reports.geojson import side_geojson
 from slideseek_apps.reports.heat_map import Thumbnail, draw_heat
@@ -64,7 +64,7 @@ def test_a_case_and_a_region_are_explained_where_they_lie(tiny_archive, tmp_path
 
 @pytest.fixture
 def pairs():
-    fields = Fields(np.array([[0, 0], [10, 20]], np.int32), np.array([8.0, 8.0]))
+    fields = PatchSquares(np.array([[0, 0], [10, 20]], np.int32), np.array([8.0, 8.0]))
     parts = np.array([-3.0, -7.0])
     evidence = Evidence("pairs", 5.0, fields, fields, (Pair(0, 1, 3.0), Pair(1, 1, 7.0)), parts, parts)
     return evidence, Side("query", "s", fields, parts, {"s": Source(None)})

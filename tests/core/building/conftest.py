@@ -13,7 +13,7 @@ from slideseek.archive.slide_table import SlideRow
 from slideseek.building.build import Builder, BuildOptions
 from slideseek.digests import digest
 from slideseek.engine import make_engines
-from slideseek.indexing.index_store import open_engine
+from slideseek.indexing.live_index import open_engine
 from slideseek.plugins import load_registry
 from slideseek.searching.searcher import Searcher
 from slideseek.types import Bag, Patches, SlideRecord

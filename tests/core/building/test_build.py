@@ -13,7 +13,7 @@ from slideseek.building.build import Builder, BuildOptions
 from slideseek.building.prefetch import Ahead
 from slideseek.engine import make_engines
 from slideseek.errors import SlideseekError
-from slideseek.indexing.stage_results import Ledger
+from slideseek.indexing.stage_cache import StageCache
 from slideseek.plugins import load_registry
 from slideseek_components.encoders.bovw import Bovw
 
@@ -191,7 +191,10 @@ def trained(tmp_path, added):
 def codes(folder):
     with Archive(folder) as archive:
         (engine,) = make_engines(archive.config.engines, load_registry())
-        return {slide: p.data for slide, p in archive.catalog.codes(Ledger(archive, str).settings(engine, "encode"))}
+        return {
+            slide: p.data
+            for slide, p in archive.catalog.codes(StageCache(archive, str).settings_digest(engine, "encode"))
+        }
 
 
 def test_a_refit_that_comes_out_different_makes_new_codes(trained, monkeypatch):
@@ -275,7 +278,7 @@ def test_features_shared_with_a_slide_that_changed_are_made_in_the_same_build(
     assert build(folder)[0].counts == {"ok": 1, "skipped": 8}
     with Archive(folder) as archive:
         engines = make_engines(archive.config.engines, load_registry())
-        ledger = Ledger(archive, str)
-        assert all(len(ledger.ready(engine)) == 9 for engine in engines)
-        assert [ledger.sound(key) is not None for _, key in ledger.ready(engines[0])] == [True] * 9
+        stages = StageCache(archive, str)
+        assert all(len(stages.ready(engine)) == 9 for engine in engines)
+        assert [stages.sound(key) is not None for _, key in stages.ready(engines[0])] == [True] * 9
     assert build(folder)[0].counts == {"skipped": 9}

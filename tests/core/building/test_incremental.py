@@ -10,10 +10,11 @@ from slideseek.archive import slide_table
 from slideseek.archive.adding import StatedMpp, add_slides
 from slideseek.archive.archive import Archive
 from slideseek.archive.removing import remove_slides
+from slideseek.building import index_saving
 from slideseek.engine import Engine
-from slideseek.indexing import index_store
-from slideseek.indexing.index_store import open_engine, open_index
-from slideseek.indexing.stage_results import Ledger
+from slideseek.indexing import live_index
+from slideseek.indexing.live_index import open_engine, open_index
+from slideseek.indexing.stage_cache import StageCache
 from slideseek.plugins import load_registry
 from slideseek.searching.searcher import Searcher
 from slideseek.types import Bag
@@ -58,7 +59,7 @@ def test_one_slide_costs_the_work_of_one_slide(tmp_path, growth, monkeypatch):
         growth.build(archive, registry)
     saved = index_files(root)
     counted = Counted(monkeypatch)
-    counted.watch(index_store, "unpack_code")
+    counted.watch(live_index, "unpack_code")
     counted.watch(slide_table, "_slide")
     counted.watch(Engine, "encode")
 
@@ -85,11 +86,11 @@ def test_one_slide_costs_the_work_of_one_slide(tmp_path, growth, monkeypatch):
         assert growth.NEW not in searcher.index.ids and index_files(root) == saved
     with Archive(root) as archive:
         assert archive.catalog.changes.since(_codes(archive, registry), 0) == [growth.NEW]
-        monkeypatch.setattr(index_store, "CHANGED_SHARE", 0.0)
+        monkeypatch.setattr(index_saving, "CHANGED_SHARE", 0.0)
         growth.build(archive, registry)
         assert index_files(root).keys() != saved.keys(), "saved anew"
         assert archive.catalog.changes.since(_codes(archive, registry), 0) == []
-        ids = open_index(archive, _engine(archive, registry), Ledger(archive, print)).index.ids
+        ids = open_index(archive, _engine(archive, registry), StageCache(archive, print)).index.ids
         assert len(ids) == SLIDES and growth.NEW not in ids
 
 
@@ -98,7 +99,7 @@ def _engine(archive, registry):
 
 
 def _codes(archive, registry):
-    return Ledger(archive, print).settings(_engine(archive, registry), "encode")
+    return StageCache(archive, print).settings_digest(_engine(archive, registry), "encode")
 
 
 def oracle(toy, held):
@@ -134,14 +135,14 @@ def test_random_schedules_answer_as_a_set_of_slides(toy, seed, monkeypatch):
             archive.remove(name)
         elif action in ("build", "compact"):
             with monkeypatch.context() as patch:
-                patch.setattr(index_store, "CHANGED_SHARE", 0.0 if action == "compact" else 10.0)
+                patch.setattr(index_saving, "CHANGED_SHARE", 0.0 if action == "compact" else 10.0)
                 archive.build()
             built = dict(held)
         elif action == "die":
             built = dict(held)
             with monkeypatch.context() as patch:
-                patch.setattr(index_store, "CHANGED_SHARE", 0.0)
-                patch.setattr(index_store, str(rng.choice(["seal_files", "IndexRow", "digest"])), dies)
+                patch.setattr(index_saving, "CHANGED_SHARE", 0.0)
+                patch.setattr(index_saving, str(rng.choice(["seal_files", "IndexRow", "digest"])), dies)
                 with pytest.raises(Killed):
                     archive.build()
                     raise Killed  # nothing had to be saved, so nothing was in the way

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from slideseek.archive.archive import Archive
-from slideseek.indexing.index_store import open_engine
+from slideseek.indexing.live_index import open_engine
 from slideseek.plugins import load_registry
 from slideseek.searching.calibration import Calibration, calibrate
 from slideseek.searching.searcher import Confidence, Searcher
@@ -78,7 +78,7 @@ def test_a_confidence_is_calibrated_by_slides_of_the_archive(tiny_archive, slide
         made = calibrate(searcher, lambda query: searcher.search(query, 3))
         right = asked = 0
         for slide_id in searcher.index.ids:
-            answer = searcher.search(searcher.ask.stored(slide_id), 3)
+            answer = searcher.search(searcher.queries.stored(slide_id), 3)
             if answer.confidence("label").share == 1:
                 asked += 1
                 right += answer.votes["label"][0] == answer.query.label

@@ -9,7 +9,7 @@ from PIL import Image
 from slideseek.archive.archive import Archive
 from slideseek.cli import main
 from slideseek.errors import PluginError, SlideseekError, UsageError
-from slideseek.indexing.index_store import open_engine
+from slideseek.indexing.live_index import open_engine
 from slideseek.plugins import load_registry
 from slideseek.searching.evidence import Explainer, row_distances
 from slideseek.searching.queries import Region
@@ -84,7 +84,7 @@ def answers(searcher, query):
 @pytest.mark.parametrize("name", SETS)
 def test_the_pairs_of_a_set_make_the_distance_shown(archive, name):
     searcher = searching(archive, name)
-    query = searcher.ask.stored("s1")
+    query = searcher.queries.stored("s1")
     found = answers(searcher, query)
     assert len(found) == 6 and found[0].hit == Hit("s1", 0.0)
     for one in found:
@@ -94,7 +94,7 @@ def test_the_pairs_of_a_set_make_the_distance_shown(archive, name):
         assert forth == sorted(forth) and {pair.query for pair in made.pairs} == set(range(len(made.query)))
         wanted = {"bars": np.median(forth), "target": -np.median(made.hit_parts)}
         assert made.value == wanted.get(name, (np.median(forth) - np.median(made.hit_parts)) / 2)
-        code = searcher.ask.stored(one.hit.slide_id).code.rows
+        code = searcher.queries.stored(one.hit.slide_id).code.rows
         for pair in made.pairs:
             bits = np.unpackbits(query.code.rows[pair.query] ^ code[pair.hit]).sum()
             assert pair.distance == bits == -made.parts[pair.query] and pair.hit < len(made.hit)
@@ -103,7 +103,7 @@ def test_the_pairs_of_a_set_make_the_distance_shown(archive, name):
 @pytest.mark.parametrize("name", SINGLE)
 def test_contributions_add_up_to_the_similarity_shown(archive, name):
     searcher = searching(archive, name)
-    query = searcher.ask.stored("s1")
+    query = searcher.queries.stored("s1")
     found = answers(searcher, query)
     assert len(found) == (4 if name == "by-site" else 6)
     for one in found:
@@ -117,17 +117,17 @@ def test_contributions_add_up_to_the_similarity_shown(archive, name):
 
 def test_squares_are_those_of_the_slide(archive, tmp_path):
     searcher = searching(archive, "bars")
-    whole = searcher.ask.stored("s4")
+    whole = searcher.queries.stored("s4")
     assert whole.slide_path == archive.slide_path(whole.record) and whole.slide_path.is_file()
-    assert np.array_equal(whole.bag().xy, whole.fields().xy) and set(whole.fields().side) == {64.0}
-    part = searcher.ask.region("s4", Region(70, 64, 200, 140))
+    assert np.array_equal(whole.bag().xy, whole.squares().xy) and set(whole.squares().side) == {64.0}
+    part = searcher.queries.region("s4", Region(70, 64, 200, 140))
     made = Explainer(searcher).explain(part, "s4")
     assert made.query.xy.tolist() == [[x, y] for y in (64, 128) for x in (70, 134, 198)]
-    assert np.array_equal(made.hit.xy, whole.fields().xy)
+    assert np.array_equal(made.hit.xy, whole.squares().xy)
 
     copy = tmp_path / "copy.png"
     Image.fromarray(np.asarray(Image.open(whole.slide_path))[:, :300]).save(copy)
-    file = searcher.ask.file(copy, mpp=1.0)
+    file = searcher.queries.file(copy, mpp=1.0)
     made = Explainer(searcher).explain(file, "s4")
     assert file.slide_path == copy and made.value == 0 and len(made.query) == len(file.code)
     for pair in made.pairs:
@@ -136,14 +136,14 @@ def test_squares_are_those_of_the_slide(archive, tmp_path):
 
 def test_a_patch_image_and_a_case_have_evidence(archive, tmp_path):
     searcher = searching(archive, "bars")
-    with Image.open(archive.slide_path(searcher.ask.stored("s2").record)) as image:
+    with Image.open(archive.slide_path(searcher.queries.stored("s2").record)) as image:
         image.crop((64, 64, 168, 138)).save(tmp_path / "patch.png")
-    patch = searcher.ask.patch(tmp_path / "patch.png", mpp=1.0)
-    assert patch.fields().xy.tolist() == [[20, 5]] and patch.fields().side.tolist() == [64.0]
+    patch = searcher.queries.patch(tmp_path / "patch.png", mpp=1.0)
+    assert patch.squares().xy.tolist() == [[20, 5]] and patch.squares().side.tolist() == [64.0]
     assert len(Explainer(searcher).explain(patch, "s2").pairs) == 1
     for name in ("bars", "mean"):
         searcher = searching(archive, name)
-        case = searcher.ask.case("p1")
+        case = searcher.queries.case("p1")
         made = Explainer(searcher).explain(case, "s4")
         assert case.slide_path is None and set(made.query.slides) == {"s2", "s3"}
         assert len(made.query) == len(made.parts) == len(made.query.slides)
@@ -151,7 +151,7 @@ def test_a_patch_image_and_a_case_have_evidence(archive, tmp_path):
 
 def test_a_rectangle_of_a_conditioned_engine_is_explained(archive):
     searcher = searching(archive, "by-site")
-    part = searcher.ask.region("s0", Region(64, 64, 256, 192))
+    part = searcher.queries.region("s0", Region(64, 64, 256, 192))
     (first, *_) = answers(searcher, part)
     made = Explainer(searcher).explain(part, first.hit.slide_id)
     assert made.value == pytest.approx(1 - first.hit.distance, abs=2e-6) and len(made.parts) == 12
@@ -162,20 +162,20 @@ def test_a_rectangle_of_a_conditioned_engine_is_explained(archive):
 def test_an_encoder_that_cannot_explain_says_so(archive):
     searcher = searching(archive, "largest")
     with pytest.raises(SlideseekError, match=r"encoder 'max' of engine 'largest' cannot say which patches .*yottixel"):
-        Explainer(searcher).explain(searcher.ask.stored("s1"), "s2")
+        Explainer(searcher).explain(searcher.queries.stored("s1"), "s2")
 
 
 def test_a_slide_that_is_not_there_is_named(archive):
     searcher = searching(archive, "bars")
     with pytest.raises(UsageError, match=r"'s22' is not in the index of engine 'bars': did you mean 's2'"):
-        Explainer(searcher).explain(searcher.ask.stored("s1"), "s22")
+        Explainer(searcher).explain(searcher.queries.stored("s1"), "s22")
 
 
 def test_evidence_that_does_not_make_the_distance_shown_is_refused(archive, monkeypatch):
     searcher = searching(archive, "bars")
     monkeypatch.setattr(searcher.index, "search", lambda code, k, among: [Hit("s2", 1.5)])
     with pytest.raises(PluginError, match=r"the index says 1\.5"):
-        Explainer(searcher).explain(searcher.ask.stored("s1"), "s2")
+        Explainer(searcher).explain(searcher.queries.stored("s1"), "s2")
 
 
 def test_features_that_are_gone_are_named(archive):
@@ -186,7 +186,7 @@ def test_features_that_are_gone_are_named(archive):
         kept.extend((path, path.rename(path.with_suffix(".gone"))) for path in files)
         assert kept
         with pytest.raises(SlideseekError, match=r"s2\.h5 is missing: run 'slideseek build'"):
-            Explainer(searcher).explain(searcher.ask.stored("s1"), "s2")
+            Explainer(searcher).explain(searcher.queries.stored("s1"), "s2")
     finally:
         for path, gone in kept:
             gone.rename(path)

@@ -33,7 +33,7 @@ def test_sets_are_united():
 @pytest.fixture
 def searcher(tiny_archive):
     from slideseek.archive.archive import Archive
-    from slideseek.indexing.index_store import open_engine
+    from slideseek.indexing.live_index import open_engine
     from slideseek.plugins import load_registry
     from slideseek.searching.searcher import Searcher
 
@@ -44,7 +44,7 @@ def searcher(tiny_archive):
 
 def test_marks_move_the_hits(searcher):
     for one in searcher.values():
-        query = one.ask.stored("s0")  # a coarse one
+        query = one.queries.stored("s0")  # a coarse one
         plain = [f.hit.slide_id for f in one.search(query, 7).found]
         answer = more_like_these(one, query, ["s1"], [], k=7)
         found = [f.hit.slide_id for f in answer.found]
@@ -59,7 +59,7 @@ def test_marks_move_the_hits(searcher):
         assert all(f.hit.distance >= distances[f.hit.slide_id] for f in pushed.found)
         # The documented rule, computed by hand from the two distances.
         candidate = pushed.found[0].hit.slide_id
-        near = {h.slide_id: h.distance for h in one.index.search(one.ask.stored("s2").code, 8)}[candidate]
+        near = {h.slide_id: h.distance for h in one.index.search(one.queries.stored("s2").code, 8)}[candidate]
         d = distances[candidate]
         assert pushed.found[0].hit.distance == pytest.approx(d + max(0.0, d - near))
         with pytest.raises(UsageError, match="both relevant and not"):

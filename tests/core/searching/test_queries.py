@@ -10,7 +10,7 @@ from PIL import Image
 
 from slideseek.archive.archive import Archive
 from slideseek.errors import SlideseekError, UsageError
-from slideseek.indexing.index_store import open_engine
+from slideseek.indexing.live_index import open_engine
 from slideseek.plugins import load_registry
 from slideseek.searching.queries import Region
 from slideseek.searching.searcher import Searcher
@@ -40,22 +40,22 @@ def best(searcher, query):
 
 
 def test_a_region_of_a_slide_finds_that_slide_first_when_it_is_not_left_out(searcher, tiny_slides):
-    whole = searcher.ask.stored("s1")
-    part = searcher.ask.region("s1", Region(64, 64, 128, 128))
+    whole = searcher.queries.stored("s1")
+    part = searcher.queries.region("s1", Region(64, 64, 128, 128))
     assert len(part.code) == 4 < len(whole.code)
     assert best(searcher, part) == ("s1", 0.0)
     found = searcher.search(part, 99).found
     assert "s1" not in {f.hit.slide_id for f in found}
-    from_file = searcher.ask.region(str(tiny_slides / "s1.png"), Region(64, 64, 128, 128), mpp=1.0)
+    from_file = searcher.queries.region(str(tiny_slides / "s1.png"), Region(64, 64, 128, 128), mpp=1.0)
     assert np.array_equal(from_file.code.rows, part.code.rows)
     assert from_file.record == part.record and "s1.png is slide 's1' of the archive" in from_file.notes
     with pytest.raises(UsageError, match="'s11' is neither a slide of this archive nor a file: did you mean 's1'"):
-        searcher.ask.region("s11", Region(64, 64, 128, 128))
+        searcher.queries.region("s11", Region(64, 64, 128, 128))
 
 
 def test_a_region_in_microns_is_the_same_region(searcher):
-    pixels = searcher.ask.region("s1", Region.parse("64,64,128,128"))
-    microns = searcher.ask.region("s1", Region.parse("64, 64, 128, 128 um"))
+    pixels = searcher.queries.region("s1", Region.parse("64,64,128,128"))
+    microns = searcher.queries.region("s1", Region.parse("64, 64, 128, 128 um"))
     assert np.array_equal(pixels.code.rows, microns.code.rows)
     assert Region(10, 20, 30, 40, microns=True).pixels(0.5) == (20, 40, 60, 80)
 
@@ -71,12 +71,12 @@ def test_a_region_that_cannot_be_read(text):
 @pytest.mark.parametrize("region", [(300, 300, 100, 100), (-1, 0, 10, 10), (0, 0, 0, 5), (0, 0, 10, 1000)])
 def test_a_region_outside_the_slide(searcher, region):
     with pytest.raises(UsageError, match="is not inside slide 's1' of 320 x 320 px"):
-        searcher.ask.region("s1", Region(*region))
+        searcher.queries.region("s1", Region(*region))
 
 
 def test_a_region_without_tissue(searcher):
     with pytest.raises(SlideseekError, match="no tissue found"):
-        searcher.ask.region("s1", Region(0, 0, 30, 30))
+        searcher.queries.region("s1", Region(0, 0, 30, 30))
 
 
 def drawn(path, *rings, name="", kind=None):
@@ -96,53 +96,53 @@ def box(x, y, width, height):
 def test_an_annotation_of_a_slide_finds_that_slide_first(searcher, tmp_path):
     # An L of three patches of 64 px in a square of four.
     corner = [[64, 64], [192, 64], [192, 128], [128, 128], [128, 192], [64, 192]]
-    part = searcher.ask.region("s1", Annotations.read(drawn(tmp_path / "l.geojson", corner)))
-    assert part.fields().xy.tolist() == [[64, 64], [128, 64], [64, 128]]
+    part = searcher.queries.region("s1", Annotations.read(drawn(tmp_path / "l.geojson", corner)))
+    assert part.squares().xy.tolist() == [[64, 64], [128, 64], [64, 128]]
     assert best(searcher, part) == ("s1", 0.0)
     assert part.record.id == "s1" and part.record.patient == "p1"
 
 
 def test_patches_in_the_hole_of_an_annotation_are_not_asked_with(searcher, tmp_path):
     ring = drawn(tmp_path / "ring.geojson", box(64, 64, 192, 192), box(128, 128, 64, 64))
-    part = searcher.ask.region("s1", Annotations.read(ring))
-    assert len(part.code) == 8 and [128, 128] not in part.fields().xy.tolist()
+    part = searcher.queries.region("s1", Annotations.read(ring))
+    assert len(part.code) == 8 and [128, 128] not in part.squares().xy.tolist()
 
 
 def test_a_rectangle_drawn_in_qupath_is_that_rectangle(searcher, tmp_path):
-    as_file = searcher.ask.region("s1", Annotations.read(drawn(tmp_path / "box.geojson", box(64, 64, 128, 128))))
-    assert np.array_equal(as_file.code.rows, searcher.ask.region("s1", Region(64, 64, 128, 128)).code.rows)
+    as_file = searcher.queries.region("s1", Annotations.read(drawn(tmp_path / "box.geojson", box(64, 64, 128, 128))))
+    assert np.array_equal(as_file.code.rows, searcher.queries.region("s1", Region(64, 64, 128, 128)).code.rows)
 
 
 def test_an_annotation_over_the_border_is_cut_and_one_outside_refused(searcher, tmp_path):
-    over = searcher.ask.region("s1", Annotations.read(drawn(tmp_path / "over.geojson", box(-50, -50, 242, 242))))
-    assert (over.fields().xy >= 0).all() and (over.fields().xy + 64 <= 192).all()
+    over = searcher.queries.region("s1", Annotations.read(drawn(tmp_path / "over.geojson", box(-50, -50, 242, 242))))
+    assert (over.squares().xy >= 0).all() and (over.squares().xy + 64 <= 192).all()
     outside = Annotations.read(drawn(tmp_path / "out.geojson", box(400, 0, 100, 100), name="mine"))
     with pytest.raises(UsageError, match=r"annotation 'mine' of out\.geojson lies outside slide 's1' of 320 x 320 px"):
-        searcher.ask.region("s1", outside)
+        searcher.queries.region("s1", outside)
 
 
 def test_a_region_smaller_than_a_patch_takes_the_patch_around_it(searcher, tmp_path):
-    (tiny,) = [searcher.ask.region("s1", Region(150, 140, 20, 30))]
-    assert tiny.fields().xy.tolist() == [[128, 123]]
+    (tiny,) = [searcher.queries.region("s1", Region(150, 140, 20, 30))]
+    assert tiny.squares().xy.tolist() == [[128, 123]]
     assert any("smaller than a patch: 64 x 64 µm around it" in note for note in tiny.notes)
     ring = drawn(tmp_path / "thin.geojson", box(100, 100, 40, 40), box(102, 102, 36, 36))
     with pytest.raises(SlideseekError, match="no patch of 64 px has its centre in the region of 's1'"):
-        searcher.ask.region("s1", Annotations.read(ring))
+        searcher.queries.region("s1", Annotations.read(ring))
 
 
 def test_a_narrow_annotation_without_enough_tissue_inside(searcher, tmp_path):
     sliver = [[64, 64], [256, 256], [256, 250]]
     with pytest.raises(SlideseekError, match="no tissue found in the region of 's1', or no patch with enough"):
-        searcher.ask.region("s1", Annotations.read(drawn(tmp_path / "sliver.geojson", sliver)))
+        searcher.queries.region("s1", Annotations.read(drawn(tmp_path / "sliver.geojson", sliver)))
 
 
 def test_a_patch_image_finds_its_slide(searcher, tiny_slides, tmp_path):
     with Image.open(tiny_slides / "s2.png") as image:
         image.crop((64, 64, 128, 128)).save(tmp_path / "patch.png")
-    assert best(searcher, searcher.ask.patch(tmp_path / "patch.png")) == ("s2", 0.0)
+    assert best(searcher, searcher.queries.patch(tmp_path / "patch.png")) == ("s2", 0.0)
     (tmp_path / "bad.png").write_bytes(b"no image")
     with pytest.raises(SlideseekError, match=r"bad.png"):
-        searcher.ask.patch(tmp_path / "bad.png")
+        searcher.queries.patch(tmp_path / "bad.png")
 
 
 def test_a_patch_image_may_be_larger_but_not_smaller_than_a_patch(searcher, tiny_slides, tmp_path):
@@ -151,15 +151,15 @@ def test_a_patch_image_may_be_larger_but_not_smaller_than_a_patch(searcher, tiny
         image.crop((64, 64, 128, 128)).resize((128, 128), Image.Resampling.NEAREST).save(tmp_path / "twice.png")
         image.crop((44, 54, 148, 138)).save(tmp_path / "around.png")
         image.crop((64, 64, 127, 200)).save(tmp_path / "small.png")
-    exact = searcher.ask.patch(tmp_path / "patch.png").code.rows
-    assert best(searcher, searcher.ask.patch(tmp_path / "twice.png"))[0] == "s2", "the same field in more pixels"
-    assert np.array_equal(searcher.ask.patch(tmp_path / "around.png", mpp=1.0).code.rows, exact), "the middle 64 µm"
-    assert not np.array_equal(searcher.ask.patch(tmp_path / "around.png").code.rows, exact)
+    exact = searcher.queries.patch(tmp_path / "patch.png").code.rows
+    assert best(searcher, searcher.queries.patch(tmp_path / "twice.png"))[0] == "s2", "the same field in more pixels"
+    assert np.array_equal(searcher.queries.patch(tmp_path / "around.png", mpp=1.0).code.rows, exact), "the middle 64 µm"
+    assert not np.array_equal(searcher.queries.patch(tmp_path / "around.png").code.rows, exact)
     small = r"small\.png is 63 x 136 px, smaller than a patch of engine 'bars': cut a patch of at least 64 x 64 px"
     with pytest.raises(UsageError, match=small):
-        searcher.ask.patch(tmp_path / "small.png")
+        searcher.queries.patch(tmp_path / "small.png")
     with pytest.raises(UsageError, match=r"at least 128 x 128 px that shows 64 x 64 µm"):
-        searcher.ask.patch(tmp_path / "around.png", mpp=0.5)
+        searcher.queries.patch(tmp_path / "around.png", mpp=0.5)
 
 
 def test_a_patch_that_is_no_image(searcher, tmp_path):
@@ -170,11 +170,11 @@ def test_a_patch_that_is_no_image(searcher, tmp_path):
     ):
         (tmp_path / name).write_bytes(content)
         with pytest.raises(SlideseekError, match=message):
-            searcher.ask.patch(tmp_path / name)
+            searcher.queries.patch(tmp_path / name)
     with pytest.raises(SlideseekError, match="is a folder"):
-        searcher.ask.patch(tmp_path)
+        searcher.queries.patch(tmp_path)
     with pytest.raises(SlideseekError, match="does not exist"):
-        searcher.ask.patch(tmp_path / "nothing.png")
+        searcher.queries.patch(tmp_path / "nothing.png")
 
 
 def test_a_case_is_asked_with_all_its_slides(tiny_archive, tiny_slides, slideseek):
@@ -183,13 +183,13 @@ def test_a_case_is_asked_with_all_its_slides(tiny_archive, tiny_slides, slidesee
     slideseek("add", tiny_slides, "--manifest", manifest, "-a", tiny_archive)
     with Archive(tiny_archive) as archive:
         searcher = Searcher(archive, open_engine(archive, archive.config.engine("bars"), load_registry()))
-        case = searcher.ask.case("p0")
-        one, two = searcher.ask.stored("s0"), searcher.ask.stored("s2")
+        case = searcher.queries.case("p0")
+        one, two = searcher.queries.stored("s0"), searcher.queries.stored("s2")
         assert sorted(map(bytes, case.code.rows)) == sorted(map(bytes, np.concatenate([one.code.rows, two.code.rows])))
         found = {f.hit.slide_id for f in searcher.search(case, 99).found}
         assert found == {"s1", "s3", "s4", "s5", "s6", "s7"}
         with pytest.raises(UsageError, match="no slide of patient 'nobody'"):
-            searcher.ask.case("nobody")
+            searcher.queries.case("nobody")
 
 
 def test_a_region_shows_what_the_slide_shows():

@@ -27,9 +27,9 @@ def command(hits: Path, ks: tuple[int, ...], by_site: bool, as_json: bool) -> No
     query_site, hit_patient, hit_center, relevant. A query without hits is a row with an empty rank.
     """
     from slideseek.errors import UsageError
+    from slideseek.searching.votes import TIE_RULES
     from slideseek_apps.bench.hits import read_hits
     from slideseek_apps.bench.lists import Lists
-    from slideseek_apps.bench.measures import TIE_RULES
     from slideseek_apps.bench.scoring import KS, score, score_classes
 
     queries = read_hits(hits)

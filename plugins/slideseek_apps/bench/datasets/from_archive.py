@@ -10,8 +10,8 @@ from pathlib import Path
 from slideseek.archive.archive import Archive
 from slideseek.archive.payloads import load_bag
 from slideseek.errors import SlideseekError
-from slideseek.indexing.index_store import open_engine
-from slideseek.indexing.stage_results import Ledger
+from slideseek.indexing.live_index import open_engine
+from slideseek.indexing.stage_cache import StageCache
 from slideseek.plugins import load_registry
 from slideseek.types import Bag, SlideRecord
 from slideseek_apps.bench.datasets.dataset import LazyBags, Source
@@ -31,7 +31,7 @@ class ArchiveData:
         """List the slides whose features are there; each bag is read, and its SHA-256 checked, when asked for."""
         with Archive(self.path) as archive:
             engine = open_engine(archive, archive.config.engine(self.engine), load_registry())
-            ready = Ledger(archive, lambda _: None).ready(engine)
+            ready = StageCache(archive, lambda _: None).ready(engine)
             readers: dict[str, Callable[[], Bag]] = {}
             records: list[SlideRecord] = []
             for slide, key in ready:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import cast
 
+from slideseek.searching.votes import TIE_RULES, TieRule
 from slideseek_apps.bench.bootstrap import RESAMPLES
-from slideseek_apps.bench.measures import DIVISORS, TIE_RULES, Divisor, TieRule
+from slideseek_apps.bench.measures import DIVISORS, Divisor
 from slideseek_apps.bench.paired import PERMUTATIONS
 
 

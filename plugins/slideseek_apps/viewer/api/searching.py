@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Request, Response
 
+from slideseek.searching.answer_json import answer_json
 from slideseek.searching.evidence import Evidence
 from slideseek.searching.request import Request as Asked
 from slideseek.searching.searcher import Answer
-from slideseek_apps.viewer.api.services import NotThereError, Services, ServicesOf, slide_out
+from slideseek.types import SlideRecord
+from slideseek_apps.viewer.api.services import NotThereError, Services, ServicesOf
 from slideseek_apps.viewer.privacy import without_paths
 from slideseek_apps.viewer.schemas import (
     AnswerOut,
     EvidenceOut,
     ExplainIn,
-    HitOut,
     PairOut,
     PatchKey,
     PatchOut,
@@ -25,7 +26,6 @@ from slideseek_apps.viewer.schemas import (
     RegionQuery,
     SearchIn,
     SideOut,
-    VoteOut,
 )
 
 router = APIRouter(tags=["search"])
@@ -39,20 +39,19 @@ async def search(services: ServicesOf, asked: SearchIn) -> AnswerOut:
     """Find the slides most similar to a slide, a region or a patch."""
 
     def work() -> AnswerOut:
-        answer = services.desk.search(asked.engine, _request(services, asked.query, asked))
-        return _answer(services, answer, services.desk.unit(asked.engine))
+        return _answer(services, services.searching.search(asked.engine, _request(services, asked.query, asked)))
 
     return await (services.asking if asked.query.kind == "slide" else services.thinking).run(work)
 
 
 @router.post("/explain")
 async def explain(services: ServicesOf, asked: ExplainIn) -> EvidenceOut:
-    """Tell which patches of the query and of a hit made the match."""
+    """Return which patches of the query and of a hit made the match."""
 
     def work() -> EvidenceOut:
         hit = services.fresh_entry(asked.hit)
-        evidence = services.desk.explain(asked.engine, _request(services, asked.query), hit.record.id)
-        return _evidence(evidence, services.desk.unit(asked.engine))
+        evidence = services.searching.explain(asked.engine, _request(services, asked.query), hit.record.id)
+        return _evidence(evidence, services.searching.unit(asked.engine))
 
     return await services.thinking.run(work)
 
@@ -84,12 +83,13 @@ def _request(services: Services, query: QueryIn, asked: SearchIn | None = None) 
         kept = services.uploads.get(query.patch)
         if kept is None:
             raise _no_patch()
-        request = Asked(str(kept.path), "patch", site=query.site)
+        known: dict[str, Any] = query.model_dump(include={"site", "patient", "center", "mpp"})
+        request = Asked(text=str(kept.path), kind="patch", **known)
     elif isinstance(query, RegionQuery):
         region = f"{query.x},{query.y},{query.width},{query.height}"
-        request = Asked(services.fresh_entry(query.slide).record.id, "region", region)
+        request = Asked(text=services.fresh_entry(query.slide).record.id, kind="region", region=region)
     else:
-        request = Asked(services.fresh_entry(query.slide).record.id)
+        request = Asked(text=services.fresh_entry(query.slide).record.id)
     if asked is None:
         return request
     return replace(
@@ -106,39 +106,27 @@ def _no_patch() -> NotThereError:
     return NotThereError("this patch is not held any more", "upload it again")
 
 
-def _answer(services: Services, answer: Answer, unit: str) -> AnswerOut:
-    directory = services.desk.directory
-    hits = []
-    for one in answer.found:
-        entry = directory.of_id(one.hit.slide_id)
-        if entry is None:  # removed between the search and now
-            continue
-        mine, other = answer.query.label, one.record.label
-        agrees = mine == other if mine and other else None
-        hits.append(HitOut(rank=one.rank, slide=slide_out(entry), distance=one.hit.distance, agrees=agrees))
-    votes = []
-    for name, (value, number) in answer.votes.items():
-        confidence = answer.confidence(name)
-        votes.append(VoteOut(field=name, value=value, hits=number, of=confidence.hits, confidence=confidence.share))
-    return AnswerOut(
-        engine=answer.engine,
-        unit=unit,
-        mode=answer.mode,
-        hits=hits,
-        votes=votes,
-        candidates=answer.candidates,
-        milliseconds=answer.milliseconds,
-        notes=[without_paths(note, answer.query.path) for note in answer.notes],
-    )
+def _answer(services: Services, answer: Answer) -> AnswerOut:
+    """Return an answer in the one shape, with keys in the place of paths."""
+    directory = services.searching.directory
+
+    def slide(record: SlideRecord) -> dict[str, Any]:
+        entry = directory.of_id(record.id)
+        return {**record.facts(), "key": entry.key if entry else "", "version": entry.version if entry else ""}
+
+    # A slide may have been removed between the search and now.
+    there = [one for one in answer.found if directory.of_id(one.hit.slide_id) is not None]
+    notes = tuple(without_paths(note, answer.query.path) for note in answer.notes)
+    return AnswerOut.model_validate(answer_json(replace(answer, found=there, notes=notes), slide=slide))
 
 
 def _evidence(evidence: Evidence, unit: str) -> EvidenceOut:
     sides = [
         SideOut(
-            boxes=[(int(x), int(y), float(side)) for (x, y), side in zip(fields.xy, fields.side)],
+            boxes=[(int(x), int(y), float(side)) for (x, y), side in zip(squares.xy, squares.side)],
             parts=[float(part) for part in parts],
         )
-        for fields, parts in ((evidence.query, evidence.parts), (evidence.hit, evidence.hit_parts))
+        for squares, parts in ((evidence.query, evidence.parts), (evidence.hit, evidence.hit_parts))
     ]
     return EvidenceOut(
         kind=evidence.kind,

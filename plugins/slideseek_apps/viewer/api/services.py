@@ -10,7 +10,7 @@ from fastapi import Depends, Request
 from slideseek_apps.viewer.directory import Entry
 from slideseek_apps.viewer.lanes import Lane
 from slideseek_apps.viewer.schemas import SlideOut
-from slideseek_apps.viewer.search_service import Desk, no_slide
+from slideseek_apps.viewer.search_service import SearchService, no_slide
 from slideseek_apps.viewer.tiles import Pictures
 from slideseek_apps.viewer.uploads import Uploads
 
@@ -32,7 +32,7 @@ class Services:
     searching by slide do not wait for it.
     """
 
-    desk: Desk
+    searching: SearchService
     pictures: Pictures
     uploads: Uploads
     pixels: Lane
@@ -41,12 +41,12 @@ class Services:
 
     async def entry(self, key: str) -> Entry:
         """Return the slide of a key, or raise `NotThereError`. Only an unknown key makes the catalogue be looked at."""
-        found = self.desk.loaded.get(key)
+        found = self.searching.loaded.get(key)
         return found if found is not None else await self.asking.run(self.fresh_entry, key)
 
     def fresh_entry(self, key: str) -> Entry:
         """Return the slide of a key as the catalogue knows it now, or raise `NotThereError`; may block."""
-        found = self.desk.directory.get(key)
+        found = self.searching.directory.get(key)
         if found is None:
             error = no_slide(key)
             raise NotThereError(error.cause, error.fix)
@@ -57,7 +57,7 @@ class Services:
         for lane in (self.pixels, self.asking, self.thinking):
             lane.close()
         self.pictures.close()
-        self.desk.close()
+        self.searching.close()
 
 
 def services_of(request: Request) -> Services:
@@ -71,14 +71,4 @@ ServicesOf: TypeAlias = Annotated[Services, Depends(services_of)]
 
 def slide_out(entry: Entry) -> SlideOut:
     """Return a slide for the API: the catalogue's fields, no path."""
-    record = entry.record
-    return SlideOut(
-        key=entry.key,
-        version=entry.version,
-        id=record.id,
-        patient=record.patient,
-        site=record.site,
-        label=record.label,
-        center=record.center,
-        fields=dict(record.fields),
-    )
+    return SlideOut(key=entry.key, version=entry.version, **entry.record.facts())

@@ -45,10 +45,10 @@ Version = Annotated[str, Query(max_length=40, description="The slide's version: 
 
 @router.get("/archive")
 async def archive(services: ServicesOf) -> ArchiveOut:
-    """Tell what is served: engines, facets, fields."""
-    desk = services.desk
-    engines = await services.asking.run(desk.engines)
-    directory = await services.asking.run(lambda: desk.directory)
+    """Return what is served: engines, facets, fields."""
+    searching = services.searching
+    engines = await services.asking.run(searching.engines)
+    directory = await services.asking.run(lambda: searching.directory)
     shown = [
         EngineOut(
             name=one.name,
@@ -56,19 +56,20 @@ async def archive(services: ServicesOf) -> ArchiveOut:
             featurizer=one.featurizer,
             code=one.code,
             unit=one.unit,
-            field=one.field,
-            problem=without_paths(one.problem, str(desk.archive.root)),
-            fix=without_paths(one.fix, str(desk.archive.root)),
+            patch_um=one.patch_um,
+            problem=without_paths(one.problem, str(searching.archive.root)),
+            fix=without_paths(one.fix, str(searching.archive.root)),
         )
         for one in engines
     ]
     return ArchiveOut(
-        name=desk.archive.root.name,
+        name=searching.archive.root.name,
         version=__version__,
         slides=len(directory),
         engines=shown,
         facets=list(directory.facets),
         fields=list(directory.fields),
+        sites=directory.sites,
     )
 
 
@@ -84,7 +85,7 @@ async def slides(
     """List slides, a page at a time."""
 
     def page() -> PageOut:
-        directory = services.desk.directory
+        directory = services.searching.directory
         total, found = directory.page(_selection(directory, text, facet), sort, offset, limit)
         return PageOut(total=total, offset=offset, slides=[slide_out(entry) for entry in found])
 
@@ -96,7 +97,7 @@ async def facets(services: ServicesOf, text: Text = "", facet: Picks = []) -> li
     """Count the slides by each facet's values."""
 
     def counts() -> list[FacetOut]:
-        directory = services.desk.directory
+        directory = services.searching.directory
         found = directory.counts(_selection(directory, text, facet))
         return [
             FacetOut(name=name, values=[FacetValue(value=value, slides=number) for value, number in values])
@@ -108,12 +109,12 @@ async def facets(services: ServicesOf, text: Text = "", facet: Picks = []) -> li
 
 @router.get("/slides/{key}")
 async def slide(services: ServicesOf, key: Key) -> SlideDetail:
-    """Tell all that is known of one slide."""
+    """Return all that is known of one slide."""
     entry = await services.asking.run(services.fresh_entry, key)
     try:
         grid, opened = await services.pixels.run(services.pictures.grid, entry)
     except SlideError as error:
-        path = str(services.desk.archive.slide_path(entry.record))
+        path = str(services.searching.archive.slide_path(entry.record))
         problem = Problem(error=without_paths(error.cause, path), fix=without_paths(error.fix, path))
         return SlideDetail(slide=slide_out(entry), image=None, problem=problem)
     image = ImageOut(

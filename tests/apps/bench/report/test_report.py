@@ -10,8 +10,8 @@ from xml.etree import ElementTree
 import pytest
 from sklearn.metrics import f1_score
 
+from slideseek.searching.votes import majority
 from slideseek_apps.bench.lists import Lists
-from slideseek_apps.bench.measures import majority
 from slideseek_apps.bench.report.assemble import make_report
 from slideseek_apps.bench.report.class_table import ClassRow, means_of
 from slideseek_apps.bench.report.formats import render

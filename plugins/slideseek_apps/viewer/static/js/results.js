@@ -1,4 +1,4 @@
-// What a search found: the votes, and one list of hits an engine.
+// What a search found: the votes, and one list of hits per engine.
 import { el, fieldName, problem, round, thumbnail } from "./dom.js";
 
 export function drawResults(element, { answers, open, hit, by, retry }) {
@@ -29,18 +29,18 @@ function list({ engine, answer, error, waiting }, elsewhere, versus, { open, hit
       el("p", {}, "Search the whole archive, or take a condition away.")));
   }
   return el("div", { class: "list", "data-engine": engine }, head,
-    el("div", { class: "votes" }, ...answer.votes.map(vote)),
+    el("div", { class: "votes" }, ...Object.entries(answer.votes).map(([field, one]) => vote(field, one))),
     ...answer.notes.map((text) => el("p", { class: "note" }, text)),
     el("div", { class: "hits" }, ...answer.hits.map((one) => card(one, answer, elsewhere, hit === one.slide.key && by === engine, () => open(one.slide.key, engine)))));
 }
 
-function vote({ field, value, hits, of, confidence }) {
+function vote(field, { value, agreeing, hits, confidence }) {
   const bar = el("i");
   bar.style.width = `${100 * confidence}%`;
   return el("div", { class: "vote", title: `The most common ${fieldName(field).toLowerCase()} among the hits` },
     el("div", { class: "what" }, `${fieldName(field)} by vote`),
     el("div", { class: "value" }, value),
-    el("div", { class: "share" }, `${hits} of ${of} agree · ${Math.round(100 * confidence)}%`),
+    el("div", { class: "share" }, `${agreeing} of ${hits} agree · ${Math.round(100 * confidence)}%`),
     el("div", { class: "meter" }, bar));
 }
 

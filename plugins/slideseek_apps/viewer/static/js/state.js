@@ -1,7 +1,7 @@
 // All that a permalink keeps lives in the address: what is browsed, asked, opened and laid over.
 const PLAIN = {
   text: "", page: 1, sort: "id",
-  slide: "", patch: "", region: "", engine: "", vs: "", k: 10, mode: "horizontal", same: false, apart: false, where: "",
+  slide: "", patch: "", site: "", region: "", engine: "", vs: "", k: 10, mode: "horizontal", same: false, apart: false, where: "",
   hit: "", by: "", at: "", beside: "", heat: false, boxes: true, alpha: 55, sync: true,
 };
 const listeners = [];
@@ -53,7 +53,7 @@ export function note(changes) {
 
 // Where a click on a slide leads: what was browsed stays in the address, so that going back finds it again.
 export function toQuery(changes) {
-  return { region: "", patch: "", slide: "", hit: "", by: "", at: "", beside: "", where: "", ...changes };
+  return { region: "", patch: "", site: "", slide: "", hit: "", by: "", at: "", beside: "", where: "", ...changes };
 }
 export const toBrowse = toQuery({});
 export const noHit = { hit: "", by: "", beside: "" };

@@ -6,7 +6,7 @@ import { Pane, Together, tool } from "./pane.js";
 import { drawResults } from "./results.js";
 import { go, noHit, note, state, toBrowse, toQuery } from "./state.js";
 
-const QUERY = ["slide", "patch", "region"];
+const QUERY = ["slide", "patch", "site", "region"];
 const SEARCH = [...QUERY, "engine", "vs", "k", "mode", "same", "apart", "where"];
 const EXPLAIN = [...QUERY, "hit", "by"];
 const narrow = () => matchMedia("(max-width: 720px)").matches;
@@ -54,10 +54,10 @@ export class Work {
     this.hit.close();
   }
 
-  // What is asked, as the API takes it.
+  // The query, as the API takes it.
   asked() {
-    const { slide, patch, region } = state();
-    if (patch) return { kind: "patch", patch };
+    const { slide, patch, site, region } = state();
+    if (patch) return { kind: "patch", patch, site };
     if (!region) return { kind: "slide", slide };
     const [x, y, width, height] = region.split(",").map(Number);
     return { kind: "region", slide, x, y, width, height };
@@ -77,8 +77,16 @@ export class Work {
       el("label", {}, "Engine", choice("engine", this.engine, named, { id: "engine" })),
       el("label", {}, "Compare with", choice("vs", now.vs, [["", "no other"], ...others], { id: "versus", disabled: others.length ? null : true })),
       el("label", {}, "Among", choice("mode", now.mode, [["horizontal", "all slides"], ["vertical", "slides of the same site"]], { id: "mode" })),
+      now.patch ? el("label", {}, "Site of the image", choice("site", now.site, this.sites(now.site), { id: "site" })) : "",
       el("span", { class: "grow" }),
       this.more());
+  }
+
+  // An image says nothing about where it is from; an old address may name a site that is gone.
+  sites(site) {
+    const known = this.archive.sites.map((one) => [one, one]);
+    if (site && !this.archive.sites.includes(site)) known.unshift([site, `${site} (not here)`]);
+    return [["", "unknown"], ...known];
   }
 
   more() {

@@ -15,8 +15,6 @@ from slideseek.engine import Engine
 from slideseek.errors import DamagedError
 from slideseek.types import SlideRecord
 
-IMPORTED = "imported"
-
 
 def select_key(settings: str, slide: SlideRow) -> str:
     """Name a selection: the selector's settings, the slide's content and the resolution stated for it."""
@@ -33,7 +31,7 @@ def feature_folder(settings: str) -> str:
     return f"features/{settings[:16]}"
 
 
-class Ledger:
+class StageCache:
     """Decide by content and settings, never by "the file exists", whether a stage is done for a slide."""
 
     def __init__(self, archive: Archive, note: Callable[[str], None]) -> None:
@@ -41,23 +39,23 @@ class Ledger:
         self.catalog = archive.catalog
         self._note = note
 
-    def settings(self, engine: Engine, stage: Stage) -> str:
+    def settings_digest(self, engine: Engine, stage: Stage) -> str:
         """Name the settings that decide a stage's result. Codes depend on the fitted model too."""
         if stage == "select":
-            return engine.select_settings
+            return engine.select_digest
         if stage == "featurize":
-            return engine.feature_settings
+            return engine.feature_digest
         if not engine.resolved.trainable:
-            return engine.encoder_settings
-        model = self.catalog.model(engine.encoder_settings)
-        return digest([engine.encoder_settings, model.key if model else ""])
+            return engine.encoder_digest
+        model = self.catalog.model(engine.encoder_digest)
+        return digest([engine.encoder_digest, model.key if model else ""])
 
     def key(self, engine: Engine, stage: Stage, slide: SlideRow) -> str:
         """Name a stage's result for a slide: its settings and what went in."""
-        settings = self.settings(engine, stage)
+        settings = self.settings_digest(engine, stage)
         if stage == "select":
             # What was imported is named by its own content: the slide's pixels had no part in it.
-            imported = engine.config.selector.use == IMPORTED and self.catalog.stage(slide.id, stage, settings)
+            imported = engine.resolved.imported and self.catalog.stage(slide.id, stage, settings)
             return imported.key if imported else select_key(settings, slide)
         if stage == "featurize":
             return feature_key(settings, self.key(engine, "select", slide))
@@ -65,12 +63,12 @@ class Ledger:
 
     def record(self, engine: Engine, stage: Stage, slide: SlideRow) -> StageRecord | None:
         """Return the record of a stage if it is about the slide's present content and settings."""
-        found = self.catalog.stage(slide.id, stage, self.settings(engine, stage))
+        found = self.catalog.stage(slide.id, stage, self.settings_digest(engine, stage))
         return found if found and found.key == self.key(engine, stage, slide) else None
 
     def done(self, engine: Engine, stage: Stage, slide: SlideRow) -> bool:
         """Say whether a stage's result is recorded and there."""
-        found = self.catalog.finished(slide.id, stage, self.settings(engine, stage))
+        found = self.catalog.finished(slide.id, stage, self.settings_digest(engine, stage))
         if found is None or found.key != self.key(engine, stage, slide):
             return False
         return found.file is None or (self.archive.root / found.file).is_file()
@@ -81,7 +79,7 @@ class Ledger:
         Whether records are about the present content is not asked here: whatever changes a slide forgets them.
         """
         lacking = set(self.without_records(engines))
-        for settings in {engine.feature_settings for engine in engines}:
+        for settings in {engine.feature_digest for engine in engines}:
             folder = feature_folder(settings)
             there: list[str] = []
             with suppress(FileNotFoundError):
@@ -93,12 +91,12 @@ class Ledger:
     def without_records(self, engines: Sequence[Engine]) -> list[str]:
         """Return the ids of slides for which the features of some engine are not recorded, sorted."""
         work = self.catalog.work
-        settings = {engine.feature_settings for engine in engines}
+        settings = {engine.feature_digest for engine in engines}
         return sorted({slide_id for name in settings for slide_id in work.undone("featurize", name)})
 
     def ready(self, engine: Engine) -> list[tuple[SlideRow, str]]:
         """Return the slides whose features are recorded, with the features' key, in slide order."""
-        ready = self.catalog.work.ready(engine.feature_settings)
+        ready = self.catalog.work.ready(engine.feature_digest)
         slides = self.catalog.slides.some([slide.slide_id for slide in ready])
         return list(zip(slides, [slide.key for slide in ready], strict=True))
 

@@ -1,6 +1,6 @@
-"""What a query or a hit is made of: a bag of features together with the squares its patches were read from.
+"""Bags with the squares their patches were read from: what a query or a hit is made of.
 
-It is read from the archive, or made now of a slide, a part of a slide or a patch image.
+They are read from the archive, or made now from a slide, a part of a slide or a patch image.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from slideseek.archive.archive import Archive
 from slideseek.archive.slide_table import SlideRow
 from slideseek.engine import Engine
 from slideseek.errors import DamagedError, SlideError, SlideseekError, UsageError
-from slideseek.indexing.stage_results import Ledger
+from slideseek.indexing.stage_cache import StageCache
 from slideseek.interfaces import Slide
-from slideseek.searching.patch_squares import Fields, read_fields
+from slideseek.searching.patch_squares import PatchSquares, read_squares
 from slideseek.slides.area import Area
 from slideseek.slides.image_reader import open_image
 from slideseek.slides.patch_images import patch_images
@@ -27,34 +27,34 @@ from slideseek.types import Bag, Patches
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Material:
+class LocatedBag:
     """A bag and the squares of its patches, row for row."""
 
     bag: Bag
-    fields: Fields
+    squares: PatchSquares
 
     def __post_init__(self) -> None:
-        if len(self.bag) != len(self.fields):
-            raise ValueError(f"Material: {len(self.bag)} features and {len(self.fields)} squares")
+        if len(self.bag) != len(self.squares):
+            raise ValueError(f"LocatedBag: {len(self.bag)} features and {len(self.squares)} squares")
 
     @classmethod
-    def joined(cls, slide_id: str, site: str, parts: Sequence[Material]) -> Material:
+    def joined(cls, slide_id: str, site: str, parts: Sequence[LocatedBag]) -> LocatedBag:
         """Return the bags of several slides as one."""
-        fields = Fields.joined([(part.bag.slide_id, part.fields) for part in parts])
-        return cls(Bag(slide_id, np.concatenate([part.bag.features for part in parts]), fields.xy, site), fields)
+        squares = PatchSquares.joined([(part.bag.slide_id, part.squares) for part in parts])
+        return cls(Bag(slide_id, np.concatenate([part.bag.features for part in parts]), squares.xy, site), squares)
 
 
-def stored_material(archive: Archive, engine: Engine, ledger: Ledger, slide: SlideRow) -> Material:
+def stored_bag(archive: Archive, engine: Engine, stages: StageCache, slide: SlideRow) -> LocatedBag:
     """Read the features and squares an engine keeps of a slide of the archive."""
-    key = ledger.key(engine, "featurize", slide)
+    key = stages.key(engine, "featurize", slide)
     bag = archive.bag(key, slide.record)
     payload = archive.catalog.payload(key)
     if payload is None or payload.file is None:
         raise DamagedError(f"the features of slide {slide.id!r} are missing", "run 'slideseek build'")
-    return Material(bag, read_fields(archive.root / payload.file))
+    return LocatedBag(bag, read_squares(archive.root / payload.file))
 
 
-def fresh_material(engine: Engine, slide: Slide, patches: Patches, site: str) -> Material:
+def fresh_bag(engine: Engine, slide: Slide, patches: Patches, site: str) -> LocatedBag:
     """Read and featurize patches of a slide now. A patch that cannot be decoded is left out of both."""
     features, rows = [], []
     for numbers, images in patch_images(slide, patches, engine.read_side(patches)):
@@ -64,7 +64,7 @@ def fresh_material(engine: Engine, slide: Slide, patches: Patches, site: str) ->
         raise SlideError(f"no patch of slide {slide.id!r} could be read", "copy the slide again from its source")
     kept = np.concatenate(rows)
     read = replace(patches, xy=patches.xy[kept], mpp=patches.mpp[kept])
-    return Material(Bag(slide.id, np.concatenate(features), read.xy, site), Fields.of(read, slide.mpp))
+    return LocatedBag(Bag(slide.id, np.concatenate(features), read.xy, site), PatchSquares.of(read, slide.mpp))
 
 
 def select_in(engine: Engine, slide: Slide, area: Area) -> tuple[Patches, tuple[str, ...]]:
@@ -90,12 +90,12 @@ def select_in(engine: Engine, slide: Slide, area: Area) -> tuple[Patches, tuple[
     if (side.min() <= room).all():
         return chosen, ()
     field = float(side.min()) * slide.mpp
-    return chosen, (f"the region is smaller than a patch: {field:g} x {field:g} µm around it are asked with",)
+    return chosen, (f"the region is smaller than a patch: {field:g} x {field:g} µm around it are used",)
 
 
-def patch_material(
+def patch_bag(
     engine: Engine, path: Path, like: Patches, site: str, mpp: float | None
-) -> tuple[Material, tuple[str, ...]]:
+) -> tuple[LocatedBag, tuple[str, ...]]:
     """Read and featurize one patch image, at the side the engine reads patches such as `like` at.
 
     Without `mpp` the middle square of the image is the field of a patch, whatever its resolution; with `mpp`, µm per
@@ -116,4 +116,4 @@ def patch_material(
         pixels = image.read((int(xy[0]), int(xy[1])), side, (mpp or 1.0) * extent / side)
         notes = tuple(image.notes) if mpp else ()
     bag = Bag(str(path), engine.features(pixels[None]), xy[None], site)
-    return Material(bag, Fields(xy[None], np.array([extent]))), notes
+    return LocatedBag(bag, PatchSquares(xy[None], np.array([extent]))), notes

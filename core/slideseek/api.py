@@ -1,0 +1,192 @@
+"""The Python interface: open an archive, build it, search it. `slideseek.open` is the way in.
+
+    import slideseek
+
+    with slideseek.open("my-archive") as archive:
+        archive.build()
+        for found in archive.search("S-001", k=5):
+            print(found.rank, found.record.id, found.hit.distance)
+
+The command line uses the same calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from slideseek.archive.archive import Archive
+from slideseek.config import CONFIG_NAME, default_config, parse_config
+from slideseek.plugins import Registry, load_registry
+from slideseek.searching.query_log import log_result
+from slideseek.searching.request import QueryKind, Request, Result
+from slideseek.searching.searcher import Mode, Searcher
+
+if TYPE_CHECKING:
+    from slideseek.building.build import BuildOptions
+    from slideseek.building.reporting import BuildSummary, Reporter
+    from slideseek.searching.evidence import Evidence
+
+
+class OpenArchive:
+    """An archive at work: engines are opened when they are first used, and follow the archive from then on.
+
+    Close it, or use it as a context manager.
+    """
+
+    def __init__(self, archive: Archive, registry: Registry | None = None) -> None:
+        self.archive = archive
+        self._registry = registry
+        self._searchers: dict[str, Searcher] = {}
+
+    @property
+    def registry(self) -> Registry:
+        """The components that plugins offer, looked up when they are first needed."""
+        if self._registry is None:
+            self._registry = load_registry()
+        return self._registry
+
+    @property
+    def engines(self) -> tuple[str, ...]:
+        """Names of the configured engines; the first is the default one."""
+        return tuple(engine.name for engine in self.archive.config.engines)
+
+    @property
+    def slides(self) -> list[str]:
+        """Ids of the archive's slides, sorted."""
+        return self.archive.catalog.slides.ids()
+
+    def searcher(self, engine: str | None = None) -> Searcher:
+        """Return the searcher of an engine, the default one when no name is given."""
+        name = self.archive.config.engine(engine).name
+        if name not in self._searchers:
+            self._searchers[name] = Searcher.open(self.archive, name, self.registry)
+        return self._searchers[name]
+
+    def forget(self) -> None:
+        """Drop what is open, so that the next search sees the configuration and the models as they are then."""
+        self._searchers.clear()
+
+    def search(
+        self,
+        query: str | Path,
+        *,
+        k: int = 5,
+        engine: str | None = None,
+        mode: Mode = "horizontal",
+        where: Sequence[str] = (),
+        kind: QueryKind | None = None,
+        region: str = "",
+        annotation: str = "",
+        site: str = "",
+        patient: str = "",
+        center: str = "",
+        mpp: float | None = None,
+        include_same_patient: bool = False,
+        exclude_center: bool = False,
+    ) -> Result:
+        """Find the k slides most similar to `query`: the id of a slide of the archive, or a slide file.
+
+        mode: "vertical" looks among slides of the query's site only. where: conditions such as "age>=60", all of which
+        must hold. kind: "patch" for a patch image, "case" for a patient; a region makes it "region". site, patient,
+        center, mpp: what is known of a file. The query's own patient is left out unless `include_same_patient`.
+        """
+        request = Request(
+            text=str(query),
+            kind=kind or ("region" if region else "slide"),
+            region=region,
+            annotation=annotation,
+            site=site,
+            patient=patient,
+            center=center,
+            mpp=mpp,
+            k=k,
+            mode=mode,
+            where=tuple(where),
+            include_same_patient=include_same_patient,
+            exclude_center=exclude_center,
+        )
+        return self.run(request, engine=engine, source="python")
+
+    def run(self, request: Request, *, engine: str | None = None, source: str = "") -> Result:
+        """Run a request and keep it in the archive's log. source: names the front end; without one it is not logged."""
+        searcher = self.searcher(engine)
+        result = request.run(searcher)
+        return result.with_notes(log_result(searcher, result, source)[1]) if source else result
+
+    def explain(self, result: Result, slide_id: str) -> Evidence:
+        """Return which patches make a slide similar to the query of a result."""
+        from slideseek.searching.evidence import Explainer
+
+        return Explainer(self.searcher(result.answer.engine)).explain(result.query, slide_id)
+
+    def build(
+        self,
+        engines: Sequence[str] = (),
+        *,
+        options: BuildOptions | None = None,
+        reporter: Reporter | None = None,
+    ) -> BuildSummary:
+        """Select, featurize, fit, encode and index what is not done yet, of some engines or of all.
+
+        reporter: shows progress; without one the build is silent, and the summary says what was done.
+        """
+        from slideseek.building.build import Builder
+        from slideseek.building.reporting import Silent
+        from slideseek.engine import make_engines
+
+        config = self.archive.config
+        chosen = [config.engine(name) for name in engines] or config.engines
+        summary = Builder(self.archive, make_engines(chosen, self.registry), reporter or Silent(), options).run()
+        self.forget()
+        return summary
+
+    def status(self) -> dict[str, Any]:
+        """Return the state of every slide under every engine, the engines, and the last run, as plain data."""
+        from slideseek.indexing.status import archive_status
+
+        return archive_status(self.archive)
+
+    def close(self) -> None:
+        """Close the catalogue."""
+        self.archive.close()
+
+    def __enter__(self) -> OpenArchive:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        root, engines = str(self.archive.root), ", ".join(self.engines)
+        return f"<slideseek archive {root!r}: {len(self.slides)} slides, engines {engines}>"
+
+    def _repr_html_(self) -> str:
+        engines = ", ".join(map(escape, self.engines))
+        return (
+            f"<div>archive <b>{escape(self.archive.root.name)}</b>: {len(self.slides)} slides, engines {engines}</div>"
+        )
+
+
+def open_archive(folder: Path | str | None = None, registry: Registry | None = None) -> OpenArchive:
+    """Open the archive in a folder; without one, this folder or the nearest above it that is an archive."""
+    archive = Archive(Path(folder)) if folder is not None else Archive.locate(Path.cwd())
+    return OpenArchive(archive, registry)
+
+
+def create_archive(folder: Path | str, config: str | None = None, source: str = CONFIG_NAME) -> OpenArchive:
+    """Make an archive in a folder and open it.
+
+    config: the text of a `slideseek.toml`, by default one engine. source: names that text in errors.
+    """
+    from slideseek.engine import make_engines
+
+    text = default_config() if config is None else config
+    registry = load_registry()
+    make_engines(parse_config(text, source).engines, registry)  # a configuration that does not work makes no archive
+    return OpenArchive(Archive.create(Path(folder), text), registry)
