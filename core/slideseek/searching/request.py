@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
-from slideseek.errors import ParameterError, SlideseekError
+from slideseek.errors import ParameterError, SlideseekError, UsageError
 from slideseek.searching.feedback import more_like_these
 from slideseek.searching.queries import Query, Region
 from slideseek.searching.searcher import Answer, Found, Mode, Searcher
@@ -70,8 +70,7 @@ class Request:
         known: dict[str, Any] = {"site": self.site, "patient": self.patient, "center": self.center, "mpp": self.mpp}
         row = searcher.archive.catalog.slides.get(self.text) if self.kind != "case" else None
         if row is not None and (given := [name for name, value in known.items() if value]):
-            raise ParameterError(
-                given[0],
+            raise UsageError(
                 f"{' and '.join(given)} is for a query file, and {self.text!r} is a slide of the archive",
                 "leave it out; to change what is known of the slide, add it again with a manifest",
             )

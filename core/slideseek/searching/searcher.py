@@ -12,7 +12,7 @@ import numpy as np
 
 from slideseek.archive.archive import Archive
 from slideseek.engine import Engine
-from slideseek.errors import ParameterError, SlideseekError
+from slideseek.errors import ParameterError, SlideseekError, UsageError
 from slideseek.indexing.live_index import LiveIndex, open_engine
 from slideseek.indexing.stage_cache import StageCache
 from slideseek.interfaces import BatchIndex, Index
@@ -23,6 +23,8 @@ from slideseek.searching.votes import Vote, vote
 from slideseek.types import Hit, Mask, SlideRecord
 
 Mode: TypeAlias = Literal["vertical", "horizontal"]
+
+_ADD_AGAIN = "add the slide again with a manifest that"
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,11 +182,10 @@ class Searcher:
         if k < 1:
             raise ParameterError("k", f"k must be at least 1, not {k}")
         if mode == "vertical" and not query.record.site:
-            raise ParameterError(
-                "site",
-                f"a vertical search needs the site of {query.record.id!r}, which is unknown",
-                "add a site column to the manifest and add the slide again, or search the whole archive",
-            )
+            cause = f"a vertical search needs the site of {query.record.id!r}, which is unknown"
+            if self._slides.get(query.record.id) is None:
+                raise ParameterError("site", cause, "search the whole archive")
+            raise UsageError(cause, f"{_ADD_AGAIN} has a primary_site column, or search the whole archive")
         known = self.fields if where else ()
         return [parse_filter(text, known) for text in where]
 
@@ -235,11 +236,10 @@ class Searcher:
         """Say which slides of the index are not of the query's centre: bool (n,)."""
         centers = {query.record.center, *(record.center for record in self._same_content(query))} - {""}
         if not centers:
-            raise ParameterError(
-                "center",
-                f"the centre of {query.record.id!r} is unknown, so its slides cannot be left out",
-                "add the slide again with a manifest that has a center column",
-            )
+            cause = f"the centre of {query.record.id!r} is unknown, so its slides cannot be left out"
+            if self._slides.get(query.record.id) is None:
+                raise ParameterError("center", cause)
+            raise UsageError(cause, f"{_ADD_AGAIN} has a center column")
         return ~self._live.columns.among("center", centers)
 
     def _same_content(self, query: Query) -> list[SlideRecord]:
