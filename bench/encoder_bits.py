@@ -56,7 +56,7 @@ def measure(encoder: DeepSparseBinaryFisherVector, task: Task, test: list[int]) 
     model = encoder.model_
     if model is None:
         raise ValueError("fit first")
-    chosen = model.tables[""].chosen
+    chosen = model.kept[""].chosen
     values = np.stack([encoder.gradient(bag)[chosen] for bag in task.bags])
     errors = np.array([reconstruction_error(encoder, task.bags[i]) for i in test])
     labels = np.array([task.labels[i] for i in test])

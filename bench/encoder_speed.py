@@ -26,13 +26,13 @@ from bench.training_memory import Growth, growth
 from slideseek.types import Bag
 from slideseek_components.encoders.deep.device import free_threads, reproducible
 from slideseek_components.encoders.deep.encoder import DeepFisher
-from slideseek_components.encoders.deep.extraction import entries_of
-from slideseek_components.encoders.deep.gradients import Gradients, Job
-from slideseek_components.encoders.deep.loss import Weights, cvae_terms, penalised_gradients
+from slideseek_components.encoders.deep.kept_entries import KeptEntries
+from slideseek_components.encoders.deep.loss import LossWeights, cvae_terms, penalised_gradients
 from slideseek_components.encoders.deep.model import Model
 from slideseek_components.encoders.deep.network import CVAE, Shape
-from slideseek_components.encoders.deep.selection import Table
+from slideseek_components.encoders.deep.patch_gradients import entries_of
 from slideseek_components.encoders.deep.settings import Preset
+from slideseek_components.encoders.deep.slide_gradients import Gradients, SlideInput
 from slideseek_components.encoders.deep_bfv import DeepBinaryFisherVector
 from slideseek_components.encoders.deep_fv import DeepFisherVector
 
@@ -120,7 +120,7 @@ def matrix_products(shape: Shape, rows: int) -> Callable[[], None]:
     return products
 
 
-def training_step(network: CVAE, batch: int, weights: Weights) -> Callable[[], None]:
+def training_step(network: CVAE, batch: int, weights: LossWeights) -> Callable[[], None]:
     """Return a function that takes one optimiser step on random patches, as the trainer does."""
     shape, parameters = network.shape, list(network.parameters())
     optimiser = torch.optim.Adam(parameters, lr=1e-5, fused=True)
@@ -160,45 +160,45 @@ def fitted(preset: Preset, bits: int, width: int, slides: int, epochs: int) -> D
     return encoder
 
 
-def coded(encoder: DeepFisher, model: Model, tables: Mapping[str, Table]) -> DeepFisher:
-    """Give `encoder` the network of `model` and other tables."""
-    encoder.model_ = replace(model, tables=dict(tables))
+def coded(encoder: DeepFisher, model: Model, kept: Mapping[str, KeptEntries]) -> DeepFisher:
+    """Give `encoder` the network of `model` and other entries to keep."""
+    encoder.model_ = replace(model, kept=dict(kept))
     return encoder
 
 
 def codes(example: DeepBinaryFisherVector, slide: Bag) -> dict[str, Callable[[], object]]:
     """Return functions that code `slide` as floats and as bits: of the whole gradient, of all entries of the layers
     the preset codes (where those are fewer), and of the entries that `example` keeps."""
-    model, preset, kept = example.model_, example.preset, example.bits
+    model, preset = example.model_, example.preset
     if model is None:
         raise ValueError("fit the example first")
-    everything = {"": Table(None, None, None)}
-    widths: dict[str, tuple[int, dict[str, Any], Mapping[str, Table]]] = {
+    everything = {"": KeptEntries(None, None, None)}
+    widths: dict[str, tuple[int, dict[str, Any], Mapping[str, KeptEntries]]] = {
         "whole": (0, {"layers": ()}, everything),
         "layers": (0, {}, everything),
-        "kept": (kept, {}, model.tables),
+        "kept": (example.bits, {}, model.kept),
     }
     if not example.settings_.layers:
         del widths["layers"]
     works: dict[str, Callable[[], object]] = {}
-    for name, (count, options, tables) in widths.items():
+    for name, (count, options, kept) in widths.items():
         floats = DeepFisherVector(preset=preset, keep=count, device="cpu", **options)
         bits = DeepBinaryFisherVector(preset=preset, bits=count, device="cpu", **options)
-        works[f"floats, {name}"] = partial(coded(floats, model, tables).encode, slide)
-        works[f"bits, {name}"] = partial(coded(bits, model, tables).encode, slide)
+        works[f"floats, {name}"] = partial(coded(floats, model, kept).encode, slide)
+        works[f"bits, {name}"] = partial(coded(bits, model, kept).encode, slide)
     return works
 
 
 def layers_of(example: DeepBinaryFisherVector, width: int) -> str:
-    """Say how many of the kept entries each layer has, on average over the tables."""
+    """Say how many of the kept entries each layer has, on average over the sites."""
     layers = example.settings_.coded_layers(width)
     if example.model_ is None:
         raise ValueError("fit the example first")
     counts = dict.fromkeys(layers, 0)
-    for table in example.model_.tables.values():
-        for entry in entries_of(layers, table.chosen if table.chosen is not None else np.zeros(0, dtype=np.int64)):
+    for kept in example.model_.kept.values():
+        for entry in entries_of(layers, kept.chosen if kept.chosen is not None else np.zeros(0, dtype=np.int64)):
             counts[entry.layer] += len(entry.place)
-    return ", ".join(f"{name} {count // len(example.model_.tables)}" for name, count in counts.items() if count)
+    return ", ".join(f"{name} {count // len(example.model_.kept)}" for name, count in counts.items() if count)
 
 
 def extraction(example: DeepBinaryFisherVector, slide: Bag, turns: int, cores: int) -> list[Target]:
@@ -209,7 +209,7 @@ def extraction(example: DeepBinaryFisherVector, slide: Bag, turns: int, cores: i
     network, patches = model.network, len(slide.features)
     x, site = torch.from_numpy(slide.features), torch.zeros(patches, dtype=torch.int64)
     gradients = Gradients(network, model.inputs, network.shape.layers())
-    job = Job(slide.features, 0, gradients.part(None))
+    whole = SlideInput(slide.features, 0, gradients.wanted(None))
 
     def on(threads: int, work: Callable[[], object]) -> Callable[[], None]:
         def limited() -> None:
@@ -222,7 +222,7 @@ def extraction(example: DeepBinaryFisherVector, slide: Bag, turns: int, cores: i
     for threads in sorted({1, cores}):
         works[f"loop {threads}"] = on(threads, lambda: per_patch_loop(network, x, site))
         works[f"leaner {threads}"] = on(threads, lambda: accumulating_loop(network, x, site))
-        works[f"pass {threads}"] = on(1, partial(_first, gradients, job, threads))
+        works[f"pass {threads}"] = on(1, partial(_first, gradients, whole, threads))
     times = best_seconds(works, max(1, turns // 2), time.perf_counter)
     # Small operations gain little from a second thread and lose much where it is busy: the loops may choose.
     loop, leaner = (min(times[f"{name} 1"], times[f"{name} {cores}"]) for name in ("loop", "leaner"))
@@ -238,8 +238,8 @@ def extraction(example: DeepBinaryFisherVector, slide: Bag, turns: int, cores: i
     ]
 
 
-def _first(gradients: Gradients, job: Job, threads: int) -> None:
-    next(gradients.means([job], threads))
+def _first(gradients: Gradients, slide: SlideInput, threads: int) -> None:
+    next(gradients.means([slide], threads))
 
 
 def shared_passes(example: DeepBinaryFisherVector, width: int, turns: int) -> None:
@@ -248,14 +248,15 @@ def shared_passes(example: DeepBinaryFisherVector, width: int, turns: int) -> No
     if model is None:
         raise ValueError("fit the example first")
     gradients = Gradients(model.network, model.inputs, model.network.shape.layers())
-    jobs = [
-        Job(bag.features, 0, gradients.part(model.tables[bag.site].chosen)) for bag in make_bags(CLASSES, 8, width)
+    slides = [
+        SlideInput(bag.features, 0, gradients.wanted(model.kept[bag.site].chosen))
+        for bag in make_bags(CLASSES, 8, width)
     ] * 8
     with reproducible(1):
         times = best_seconds(
             {
-                "one by one": lambda: [next(gradients.means([job])) for job in jobs],
-                "shared": lambda: list(gradients.means(jobs)),
+                "one by one": lambda: [next(gradients.means([slide])) for slide in slides],
+                "shared": lambda: list(gradients.means(slides)),
             },
             max(2, turns // 5),
         )
@@ -284,7 +285,7 @@ def steps(width: int, batch: int, turns: int) -> list[Target]:
     extras = {"FV": (0, 0), "SFV": (1e-4, 0), "BFV": (0, 1e-4), "SBFV": (1e-4, 1e-4)}
     network = CVAE.seeded(0, Shape(width, 10, 29), "relu")
     with reproducible(1):
-        works = {name: training_step(network, batch, Weights(1, 1, 1, *extra)) for name, extra in extras.items()}
+        works = {name: training_step(network, batch, LossWeights(1, 1, 1, *extra)) for name, extra in extras.items()}
         times = best_seconds(works, turns)
     for name, seconds in times.items():
         show(f"training step of {batch} patches, {name}", seconds, seconds / times["FV"], "x FV")

@@ -83,7 +83,7 @@ class Projected:
         model = self.network.model_
         if model is None:
             raise ValueError("fit first")
-        return unit(signed_root(self.network.gradient(bag)[model.tables[""].chosen]))
+        return unit(signed_root(self.network.gradient(bag)[model.kept[""].chosen]))
 
 
 def itq(values: Float64, seed: int) -> Float64:

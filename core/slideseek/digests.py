@@ -1,9 +1,10 @@
-"""Content-and-settings keys: the names under which results are kept and found again."""
+"""SHA-256 of plain data, bytes and files: results are kept under it, and a damaged file is recognised by it."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+from pathlib import Path
 from typing import Any
 
 
@@ -23,3 +24,15 @@ def digest_bytes(*parts: bytes | memoryview) -> str:
     for part in parts:
         total.update(part)
     return total.hexdigest()
+
+
+def sha256_file(path: Path) -> str:
+    """Return the SHA-256 (64 hex digits) of a file's content."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def sha256_files(folder: Path) -> dict[str, str]:
+    """Return the SHA-256 of every file below a folder, by its path relative to it."""
+    files = [file for file in sorted(folder.rglob("*")) if file.is_file()]
+    return {str(file.relative_to(folder)): sha256_file(file) for file in files}

@@ -22,14 +22,14 @@ def examples():
 def test_the_loops_and_the_batched_gradient_agree(examples):
     import torch
 
-    from slideseek_components.encoders.deep.gradients import Gradients, Job
+    from slideseek_components.encoders.deep.slide_gradients import Gradients, SlideInput
 
     model = examples["paper"].model_
     slide = encoder_speed.make_bags(1, 5, 24)[0]
     x, site = torch.from_numpy(slide.features), torch.zeros(5).long()
     loops = [loop(model.network, x, site) for loop in (encoder_speed.per_patch_loop, encoder_speed.accumulating_loop)]
     gradients = Gradients(model.network, model.inputs, model.network.shape.layers())
-    batched = next(gradients.means([Job(slide.features, 0, gradients.part(None))]))
+    batched = next(gradients.means([SlideInput(slide.features, 0, gradients.wanted(None))]))
     for loop in loops:
         assert np.abs(batched - loop.numpy()).max() < 1e-6 * np.abs(batched).max()
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from slideseek import interfaces
 from slideseek.plugins import COMPONENT_KINDS, ComponentKind, Registration, load_registry
 from slideseek.testing import Check, encoder_checks, featurizer_checks, index_checks, selector_checks
 
@@ -88,6 +89,18 @@ OPTIONS: dict[tuple[ComponentKind, str], Callable[[Path], dict[str, Any]]] = {
     ("featurizer", "timm"): timm_weights,
 }
 
+# What an encoder or an index may do beyond its kind: a reader of the class sees it among the base classes.
+CAPABILITIES: dict[ComponentKind, tuple[type, ...]] = {
+    "encoder": (
+        interfaces.Trainable,
+        interfaces.Checkpointed,
+        interfaces.Attributable,
+        interfaces.BatchEncoder,
+        interfaces.Fingerprinted,
+    ),
+    "index": (interfaces.BatchIndex, interfaces.SetIndex, interfaces.Fingerprinted),
+}
+
 # Components that stand for results made elsewhere: they can do nothing themselves, which their own tests show.
 STAND_INS: set[tuple[ComponentKind, str]] = {("selector", "imported"), ("featurizer", "imported")}
 
@@ -125,6 +138,19 @@ def test_bundled(entry: Registration, check: Check, options: Callable[[Registrat
     loaded = load_registry().load(entry.kind, entry.name)
     given = options(entry, loaded)
     check(lambda: loaded(**given))
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [pytest.param(entry, id=f"{entry.kind}-{entry.name}") for entry in BUNDLED if entry.kind in CAPABILITIES],
+)
+def test_a_component_names_the_interfaces_it_implements(entry: Registration) -> None:
+    if extra := EXTRAS.get((entry.kind, entry.name)):
+        need_extra(extra, extra)
+    loaded = load_registry().load(entry.kind, entry.name)
+    component = loaded()
+    implemented = {each for each in CAPABILITIES[entry.kind] if isinstance(component, each)}
+    assert implemented == {each for each in CAPABILITIES[entry.kind] if each in loaded.__mro__}
 
 
 def test_every_kind_is_bundled() -> None:

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from slideseek.archive.archive import Archive, absolute
-from slideseek.archive.files import sha256_file
 from slideseek.archive.known_files import KnownFiles
 from slideseek.archive.manifest import Manifest, ManifestRow, Problem
 from slideseek.archive.matching import match_rows, stem_ids
 from slideseek.archive.slide_table import SlideRow
+from slideseek.digests import sha256_file
 from slideseek.errors import SlideError, SlideseekError
 from slideseek.slides.contours import read_polygons
 from slideseek.slides.identity import fingerprint

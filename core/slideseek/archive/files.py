@@ -1,8 +1,7 @@
-"""Write files so that a reader sees the old content or the new, never a part; check them when read."""
+"""Write files so that a reader sees the old content or the new, never a part."""
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import secrets
@@ -11,6 +10,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from urllib.parse import quote
+
+from slideseek.digests import digest_bytes
 
 _TEMPORARY = re.compile(r"\..{1,100}\.tmp-\d+-[0-9a-f]{8}")
 
@@ -64,25 +65,13 @@ def write_text(path: Path, text: str) -> None:
         temporary.write_text(text, encoding="utf-8")
 
 
-def sha256_file(path: Path) -> str:
-    """Return the SHA-256 (hex) of a file's content."""
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
-
-
 def safe_name(slide_id: str) -> str:
     """Return a file name for a slide id: readable, valid everywhere, and different for different ids."""
     plain = quote(slide_id, safe=" !#$&'()+,;=@[]^_`{}~-.")
     reserved = plain.startswith(".") or plain.endswith((" ", "."))
     if reserved or len(plain) > 180:
-        return f"{plain[:150].strip(' .')}~{hashlib.sha256(slide_id.encode()).hexdigest()[:16]}"
+        return f"{plain[:150].strip(' .')}~{digest_bytes(slide_id.encode())[:16]}"
     return plain
-
-
-def sha256_files(folder: Path) -> dict[str, str]:
-    """Return the SHA-256 of every file below a folder, by its path relative to it."""
-    files = [file for file in sorted(folder.rglob("*")) if file.is_file()]
-    return {str(file.relative_to(folder)): sha256_file(file) for file in files}
 
 
 def clear_temporary(root: Path, folders: Sequence[str]) -> int:

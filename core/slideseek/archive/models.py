@@ -6,8 +6,8 @@ import shutil
 from pathlib import Path
 
 from slideseek.archive.catalog import ModelRow
-from slideseek.archive.files import replacing, replacing_folder, sha256_file, sha256_files
-from slideseek.digests import digest
+from slideseek.archive.files import replacing, replacing_folder
+from slideseek.digests import digest, sha256_file, sha256_files
 from slideseek.errors import DamagedError
 from slideseek.interfaces import Trainable
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from slideseek.archive.files import sha256_file
+from slideseek.digests import sha256_file
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,11 +8,12 @@ from __future__ import annotations
 import itertools
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 
 from slideseek.errors import SlideseekError
-from slideseek.interfaces import Index
+from slideseek.interfaces import Index, SetIndex
 from slideseek.testing.checks import (
     Check,
     Make,
@@ -32,6 +33,7 @@ from slideseek.testing.hit_lists import (
 )
 from slideseek.testing.index_storage import storage_checks
 from slideseek.testing.toys import toy_codes
+from slideseek.types import Code, Float64
 
 REFUSALS = (ValueError, SlideseekError)
 
@@ -52,6 +54,7 @@ def index_checks() -> tuple[Check, ...]:
         empty_mask_gives_no_hits,
         mask_of_wrong_length_is_refused,
         spaces_are_kept_apart,
+        set_distance_is_that_of_search,
         empty_index_gives_no_hits,
         searching_changes_nothing,
         *storage_checks(),
@@ -233,6 +236,45 @@ def spaces_are_kept_apart(make: Make) -> None:
             )
         hits = search(index, replace(kidney[0], space="lung"), 3)
         require(hits == [], "no hits in a space without codes", shown(hits), "return [] when no candidate is left")
+
+
+def set_distance_is_that_of_search(make: Make) -> None:
+    """An index of sets gives by `set_distance`, from the distances of the rows, the distance that `search` gives."""
+    if not isinstance(make(), SetIndex):
+        return
+    for spec in accepted_specs(make):
+        if not spec.many:
+            continue
+        codes, query = toy_codes(spec, n=6), toy_codes(spec, seed=1, n=1, prefix="query")[0]
+        index: SetIndex = make()
+        index.add(codes)
+        found = {hit.slide_id: hit.distance for hit in search(index, query, len(codes))}
+        for code in codes:
+            between = _row_distances(make, query, code)
+            expected = found[code.slide_id]
+            got: Any = index.set_distance(between)  # whatever a plugin returns
+            require(
+                isinstance(got, float) and abs(got - expected) <= CLOSE,
+                f"{expected:g}, the distance of {code.slide_id!r} in a search with codes of {spec}, from the distances"
+                f" of {between.shape[0]} query rows to {between.shape[1]} target rows",
+                repr(got),
+                "compute the set distance in one function, and let search() and set_distance() both call it;"
+                " query rows come first",
+            )
+
+
+def _row_distances(make: Make, query: Code, target: Code) -> Float64:
+    """Return the distance of every query row to every target row, float64 (query rows, target rows).
+
+    The index itself measures them, so that any distance may be its own: two sets of one row are as far as the rows.
+    """
+    rows = [Code(f"row-{number:02d}", row[None]) for number, row in enumerate(target.rows)]
+    index = filled(make, rows)
+    between = np.empty((len(query.rows), len(rows)))
+    for row, out in zip(query.rows, between):
+        found = {hit.slide_id: hit.distance for hit in search(index, Code("query", row[None]), len(rows))}
+        out[:] = [found[code.slide_id] for code in rows]
+    return between
 
 
 def empty_index_gives_no_hits(make: Make) -> None:

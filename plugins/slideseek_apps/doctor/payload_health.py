@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 from slideseek.archive.archive import Archive
 from slideseek.archive.catalog import Payload, Stage
-from slideseek.archive.files import sha256_file
-from slideseek.digests import digest_bytes
+from slideseek.digests import digest_bytes, sha256_file
 from slideseek_apps.doctor.finding import Finding, counted
 
 SAMPLE = 50

@@ -6,10 +6,9 @@ from typing import Literal, TypeAlias
 
 from slideseek.archive.archive import Archive
 from slideseek.archive.catalog import Stage, StageRecord
-from slideseek.archive.files import sha256_file
 from slideseek.archive.payloads import pack_patches, store_features
 from slideseek.archive.slide_table import SlideRow
-from slideseek.digests import canonical_json, digest, digest_bytes
+from slideseek.digests import canonical_json, digest, digest_bytes, sha256_file
 from slideseek.indexing.stage_cache import feature_folder, feature_key
 from slideseek.types import Bag
 from slideseek_apps.interchange.placing import Placed

@@ -7,17 +7,17 @@ from typing import ClassVar
 
 import numpy as np
 
+from slideseek.interfaces import Attributable
 from slideseek.types import Bag, Code, CodeSpec, Float64
 from slideseek_components.encoders.attribution import directions
-from slideseek_components.encoders.checks import finite_features
+from slideseek_components.encoders.bags import canonical_chunks, finite_features
 from slideseek_components.encoders.codebook import Codebook
 from slideseek_components.encoders.normalise import signed_root, unit
-from slideseek_components.encoders.order import canonical_chunks
 
 
 @dataclass
-class Bovw(Codebook):
-    """Count which visual word each patch is nearest to (Csurka et al., 2004): the share of patches a word."""
+class Bovw(Codebook, Attributable):
+    """Count which visual word each patch is nearest to (Csurka et al., 2004): the share of patches per word."""
 
     name: ClassVar[str] = "bovw"
 

@@ -1,4 +1,4 @@
-"""The Fisher vector of one Gaussian mixture a site."""
+"""The Fisher vector of one Gaussian mixture per site."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class ConditionedGmmFisher(GmmFisher):
         """Return the site of `bag`."""
         if not bag.site:
             raise SlideseekError(
-                f"slide {bag.slide_id!r} has no site and {self.name} has one mixture a site",
+                f"slide {bag.slide_id!r} has no site and {self.name} has one mixture per site",
                 "give its site, or use gmm-fv",
             )
         return bag.site

@@ -13,7 +13,9 @@ from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 
 from slideseek.errors import NotFittedError, SlideseekError
+from slideseek.interfaces import Trainable
 from slideseek.types import Bag, Float32, Float64, Int64
+from slideseek_components.encoders.blas_threads import one_blas_thread
 from slideseek_components.encoders.model_file import (
     Facts,
     Layout,
@@ -24,14 +26,13 @@ from slideseek_components.encoders.model_file import (
     write_model,
 )
 from slideseek_components.encoders.sample import sample_patches
-from slideseek_components.encoders.threads import one_blas_thread
 
 
 @dataclass
-class Codebook:
+class Codebook(Trainable):
     """Words found by k-means among standardised training patches.
 
-    words: how many, K. standardise: zero mean and unit variance a feature. patches: training patches sampled at
+    words: how many, K. standardise: zero mean and unit variance per feature. patches: training patches sampled at
     most. power: signed square root. l2: unit length.
     """
 

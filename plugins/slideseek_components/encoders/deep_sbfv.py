@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from slideseek_components.encoders.deep.binary import BinaryDeepFisher
+from slideseek_components.encoders.deep_bfv import DeepBinaryFisherVector
 
 
 @dataclass
-class DeepSparseBinaryFisherVector(BinaryDeepFisher):
+class DeepSparseBinaryFisherVector(DeepBinaryFisherVector):
     """C-Deep-SBFV: both gradient losses, and the code is the sign of the `bits` entries that say most.
 
     lambda_sparse, lambda_binary: weights of the L1 norm and of the distance to the sign (lambda 4 and 5).

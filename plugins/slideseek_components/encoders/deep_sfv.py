@@ -8,11 +8,11 @@ from typing import ClassVar
 import numpy as np
 
 from slideseek.types import Bag, Code, CodeKind, Float32, Float64
-from slideseek_components.encoders.deep.floats import FloatDeepFisher
+from slideseek_components.encoders.deep_fv import DeepFisherVector
 
 
 @dataclass
-class DeepSparseFisherVector(FloatDeepFisher):
+class DeepSparseFisherVector(DeepFisherVector):
     """C-Deep-SFV: training also lowers the L1 norm of the gradient (Eq. 8), so that few entries stand out.
 
     lambda_sparse: weight of that norm (lambda 4). cut: entries below this share of the slide's largest are set to

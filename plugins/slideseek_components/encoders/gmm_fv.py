@@ -10,9 +10,11 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from slideseek.errors import NotFittedError, SlideseekError
+from slideseek.interfaces import Attributable, Trainable
 from slideseek.types import Bag, Code, CodeSpec, Float32, Float64
 from slideseek_components.encoders.attribution import directions
-from slideseek_components.encoders.checks import finite_features
+from slideseek_components.encoders.bags import canonical_chunks, finite_features
+from slideseek_components.encoders.blas_threads import one_blas_thread
 from slideseek_components.encoders.mixture import Mixture
 from slideseek_components.encoders.model_file import (
     Facts,
@@ -25,23 +27,21 @@ from slideseek_components.encoders.model_file import (
     write_model,
 )
 from slideseek_components.encoders.normalise import signed_root, unit
-from slideseek_components.encoders.order import canonical_chunks
 from slideseek_components.encoders.sample import sample_patches
-from slideseek_components.encoders.threads import one_blas_thread
 
 Block = Literal["weights", "means", "variances"]
 _PARTS = ("shift", "scale", "axes", "weights", "means", "variances")
 
 
 @dataclass
-class GmmFisher:
+class GmmFisher(Trainable, Attributable):
     """Improved Fisher vector: the gradient of a set's likelihood under a diagonal Gaussian mixture.
 
     Perronnin, Sánchez, Mensink, "Improving the Fisher kernel for large-scale image classification" (ECCV 2010).
     One mixture serves all slides. The blocks follow each other in the order weights, means, variances.
 
     components: Gaussians K. pca: dimensions kept by PCA before the mixture, 0 for none. blocks: which gradients the
-    code holds. power: signed square root. l2: unit length. standardise: zero mean and unit variance a feature, so
+    code holds. power: signed square root. l2: unit length. standardise: zero mean and unit variance per feature, so
     that the k-means start and the variance floor see comparable features. patches: training patches sampled at
     most. iterations: of expectation maximisation.
     """

@@ -6,13 +6,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from slideseek.interfaces import Encoder
 from slideseek.types import Bag, Code, CodeSpec
-from slideseek_components.encoders.checks import finite_features
+from slideseek_components.encoders.bags import finite_features
 from slideseek_components.encoders.normalise import unit
 
 
 @dataclass
-class Max:
+class Max(Encoder):
     """Take the largest value of every feature over the patches.
 
     l2: divide by the Euclidean norm (all zeros stay zeros).

@@ -6,15 +6,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from slideseek.interfaces import Attributable
 from slideseek.types import Bag, Code, CodeSpec, Float64
 from slideseek_components.encoders.attribution import directions
-from slideseek_components.encoders.checks import finite_features
+from slideseek_components.encoders.bags import canonical_chunks, canonical_sum, finite_features
 from slideseek_components.encoders.normalise import unit
-from slideseek_components.encoders.order import canonical_chunks, canonical_sum
 
 
 @dataclass
-class Mean:
+class Mean(Attributable):
     """Average the patch features, in float64 and in an order of its own: patch order never shows in the code.
 
     l2: divide by the Euclidean norm (a zero mean stays zero).

@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture
 
 from slideseek.types import Float32, Float64
-from slideseek_components.encoders.threads import one_blas_thread
+from slideseek_components.encoders.blas_threads import one_blas_thread
 
 
 @dataclass(frozen=True)

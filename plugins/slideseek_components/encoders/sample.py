@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from slideseek.types import Bag, Float32, Float64
-from slideseek_components.encoders.checks import finite_features
-from slideseek_components.encoders.order import canonical_order
+from slideseek_components.encoders.bags import canonical_order, finite_features
 
 
 def sample_patches(

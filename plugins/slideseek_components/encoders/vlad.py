@@ -7,16 +7,16 @@ from typing import ClassVar
 
 import numpy as np
 
+from slideseek.interfaces import Attributable
 from slideseek.types import Bag, Code, CodeSpec, Float64
 from slideseek_components.encoders.attribution import directions
-from slideseek_components.encoders.checks import finite_features
+from slideseek_components.encoders.bags import canonical_chunks, finite_features
 from slideseek_components.encoders.codebook import Codebook
 from slideseek_components.encoders.normalise import signed_root, unit
-from slideseek_components.encoders.order import canonical_chunks
 
 
 @dataclass
-class Vlad(Codebook):
+class Vlad(Codebook, Attributable):
     """Add up what separates each patch from its nearest visual word, word by word (Jégou et al., CVPR 2010).
 
     intra: give every word's part unit length first, so that no frequent word drowns the others.

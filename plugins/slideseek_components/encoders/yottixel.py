@@ -1,4 +1,4 @@
-"""Yottixel's barcodes: one row of bits a patch."""
+"""Yottixel's barcodes: one row of bits per patch."""
 
 from __future__ import annotations
 
@@ -7,15 +7,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from slideseek.errors import SlideseekError
+from slideseek.interfaces import Encoder
 from slideseek.types import Bag, Code, CodeSpec
-from slideseek_components.encoders.checks import finite_features
+from slideseek_components.encoders.bags import finite_features
 
 _ROWS = 4096
 """Patches compared at a time, so that a long slide takes little memory beside its code."""
 
 
 @dataclass
-class Yottixel:
+class Yottixel(Encoder):
     """Barcode every patch: bit i is 1 iff feature i + 1 is smaller than feature i.
 
     Kalra et al., "Yottixel: an image search engine for large archives of histopathology whole slide images"
@@ -34,7 +35,7 @@ class Yottixel:
         return CodeSpec("bits", width - 1, many=True)
 
     def encode(self, bag: Bag) -> Code:
-        """Return one barcode a patch, uint8 (n, ceil((width - 1) / 8)), in the order of the patches."""
+        """Return one barcode per patch, uint8 (n, ceil((width - 1) / 8)), in the order of the patches."""
         features = finite_features(bag)
         self.spec(bag.width)
         codes = np.empty((len(bag), (bag.width + 6) // 8), dtype=np.uint8)

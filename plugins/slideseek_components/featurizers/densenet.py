@@ -8,13 +8,14 @@ from typing import ClassVar, Literal, TypeAlias, get_args
 
 import torch
 
+from slideseek.digests import sha256_file
 from slideseek.types import FeaturizerCard, Float32, UInt8
 from slideseek_components.featurizers.densenet_network import WIDTH, DenseNet121, feature_names
 from slideseek_components.featurizers.pixels import IMAGENET_MEAN, IMAGENET_STD, Preparation, check_images
 from slideseek_components.featurizers.run_options import Device, check_run_options
 from slideseek_components.featurizers.state_dicts import fill, read_state
 from slideseek_components.featurizers.torch_batches import choose_device, place, run
-from slideseek_components.featurizers.weight_files import file_sha256, require_weights
+from slideseek_components.featurizers.weight_files import require_weights
 
 REVISION = 1
 """Of the preprocessing and the network: raise it when the features of the same weights change."""
@@ -70,7 +71,7 @@ class DenseNet121Features:
     def fingerprint(self) -> str:
         """Name the content of the weights file and the revision of the preprocessing."""
         if not self.sha256_:
-            self.sha256_ = file_sha256(self._path())
+            self.sha256_ = sha256_file(self._path())
         return f"{self.name} r{REVISION} {self.sha256_}"
 
     def card(self) -> FeaturizerCard:

@@ -11,12 +11,13 @@ from typing import Any, ClassVar, Literal, TypeAlias, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from slideseek.digests import sha256_file
 from slideseek.errors import SlideseekError, UsageError
 from slideseek.types import FeaturizerCard, Float32, UInt8
 from slideseek_components.featurizers.onnx_session import Session, open_session
 from slideseek_components.featurizers.pixels import IMAGENET_MEAN, IMAGENET_STD, Preparation, check_images
 from slideseek_components.featurizers.run_options import Device, check_run_options, cores
-from slideseek_components.featurizers.weight_files import file_sha256, require_weights
+from slideseek_components.featurizers.weight_files import require_weights
 
 REVISION = 1
 """Of the preprocessing and the pooling: raise it when the features of the same model change."""
@@ -89,7 +90,7 @@ class OnnxModel:
     def fingerprint(self) -> str:
         """Name the content of the model file and the revision of the preprocessing."""
         if not self.sha256_:
-            self.sha256_ = file_sha256(require_weights(self.weights, self.name, self.source))
+            self.sha256_ = sha256_file(require_weights(self.weights, self.name, self.source))
         return f"{self.name} r{REVISION} {self.sha256_}"
 
     def card(self) -> FeaturizerCard:

@@ -8,13 +8,13 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import ClassVar
 
+from slideseek.digests import sha256_file
 from slideseek.errors import UsageError
 from slideseek.types import FeaturizerCard, Float32, UInt8
 from slideseek_components.featurizers.pixels import check_images
 from slideseek_components.featurizers.run_options import Device, check_run_options
 from slideseek_components.featurizers.timm_network import FOLDER_WEIGHTS, Loaded, cached, fetch, load_network
 from slideseek_components.featurizers.torch_batches import choose_device, run
-from slideseek_components.featurizers.weight_files import file_sha256
 
 REVISION = 1
 """Of the preprocessing and the pooling: raise it when the features of the same weights change."""
@@ -70,7 +70,7 @@ class TimmModel:
             return f"{self.name} r{REVISION} {self.model}@{self.revision}"
         if not self.sha256_:
             file, config = self._files()
-            self.sha256_ = " ".join(file_sha256(path) for path in (file, config) if path is not None)
+            self.sha256_ = " ".join(sha256_file(path) for path in (file, config) if path is not None)
         return f"{self.name} r{REVISION} {self.sha256_}"
 
     def card(self) -> FeaturizerCard:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
 
+from slideseek.digests import sha256_file
 from slideseek.errors import DamagedError, UsageError
 
 
@@ -19,14 +19,8 @@ def require_weights(weights: Path | None, featurizer: str, source: str) -> Path:
     return path
 
 
-def file_sha256(path: Path) -> str:
-    """Return the SHA-256 of a file as 64 hexadecimal digits."""
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
-
-
 def check_sha256(path: Path, expected: str, fix: str) -> None:
     """Refuse a file whose SHA-256 is not `expected`."""
-    got = file_sha256(path)
+    got = sha256_file(path)
     if got != expected:
         raise DamagedError(f"{path.name}: its SHA-256 is {got[:16]}…, not {expected[:16]}…", fix)

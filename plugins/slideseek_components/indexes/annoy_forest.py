@@ -71,11 +71,11 @@ class Annoy(ApproximateIndex):
     """Search single codes through random trees: angular for floats, Hamming for bits.
 
     Trees cannot grow: slides added later are searched exactly until they are a tenth of those in the trees, then the
-    forest is built anew. Its recall is measured when it is built: below 0.95 a `LowRecallWarning` says what to raise,
+    forest is rebuilt. Its recall is measured when it is built: below 0.95 a `LowRecallWarning` says what to raise,
     then and whenever the forest is opened.
 
     n_trees: more trees find more and take more room. search_k: nodes a search inspects; 0 is the library's own choice,
-    n_trees times k, which finds little in long codes. exact_below: spaces and masks of at most so many slides are
+    n_trees times k, which finds little in long codes. exact_below: spaces and masks of at most this many slides are
     searched exactly. seed: of the trees.
     """
 
@@ -93,7 +93,7 @@ class Annoy(ApproximateIndex):
     def refuses(self, spec: CodeSpec) -> str:
         """Accept single floats and single bits."""
         if spec.many:
-            return f"annoy holds one code a slide, not {spec}: use {'hamming' if spec.kind == 'bits' else 'cosine'}"
+            return f"annoy holds one code per slide, not {spec}: use {'hamming' if spec.kind == 'bits' else 'cosine'}"
         return f"annoy would make {spec} dense: use sparse" if spec.kind == "sparse" else ""
 
     def _build(self, wanted: Mask, sample: RecallSample) -> Forest:

@@ -4,8 +4,8 @@ Codes are kept in an exact index. A structure (a forest, inverted lists, a graph
 exactly, so distances, order among the proposed, masks, spaces and removal are those of the exact index and only a
 missing neighbour can tell the two apart. How often one is missing is measured whenever a structure is built.
 
-A structure cannot grow. Slides added since it was built are all candidates, measured exactly, until they are so many
-that building it anew pays; so adding one slide to a large index costs next to nothing and never lowers the recall.
+A structure cannot grow. Slides added since it was built are all candidates, measured exactly, until rebuilding it pays;
+so adding one slide to a large index costs next to nothing and never lowers the recall.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from typing import Any, ClassVar
 import numpy as np
 
 from slideseek.errors import SlideseekError
+from slideseek.interfaces import BatchIndex
 from slideseek.types import Code, CodeSpec, Hit, Int64, Mask
 
 from . import folder as files
 from .cosine import Cosine
 from .hamming import Hamming
-from .ranking import nearest
 from .recall import RECALL_AT, LowRecallWarning, Neighbours, RecallSample
-from .stored_index import StoredIndex
+from .stored_index import StoredIndex, nearest
 
 EXACT = "exact"
 ADDED_SHARE = 0.1
-"""Slides added since a structure was built, as a share of those in it, beyond which a search builds it anew."""
+"""Slides added since a structure was built, as a share of those in it, beyond which a search rebuilds it."""
 
 
 @dataclass
-class Part:
+class SpaceStructure:
     """The structure of one space. slots: int64 (n,), the slot of each code in it. recall: measured when built."""
 
     slots: Int64
@@ -44,7 +44,7 @@ class Part:
 
 
 @dataclass
-class ApproximateIndex(ABC):
+class ApproximateIndex(BatchIndex, ABC):
     """Search through a structure for each space, built when first needed.
 
     Few candidates, because the archive or the mask is small, are searched exactly: that is quicker, too.
@@ -54,7 +54,7 @@ class ApproximateIndex(ABC):
     exact_below: int = 1_000
     seed: int = 0
     exact_: StoredIndex = field(default_factory=Hamming, init=False, repr=False, compare=False)
-    parts_: dict[str, Part] = field(default_factory=dict, init=False, repr=False, compare=False)
+    parts_: dict[str, SpaceStructure] = field(default_factory=dict, init=False, repr=False, compare=False)
     built_: tuple[int, int] = field(default=(0, 0), init=False, repr=False, compare=False)
     covered_: int = field(default=0, init=False, repr=False, compare=False)
 
@@ -137,7 +137,7 @@ class ApproximateIndex(ABC):
         return [self.search(code, k, among) for code in codes]
 
     def build(self, whole: bool = False) -> None:
-        """Build the structures when many slides were added, or slots were numbered anew, since they were last built.
+        """Build the structures when many slides were added, or slots got new numbers, since they were last built.
 
         whole: also when a single slide was added.
         """
@@ -157,7 +157,7 @@ class ApproximateIndex(ABC):
                 mask[slots] = True
                 sample = RecallSample.of(self.exact_, mask, self.seed)
                 neighbours = self._build(mask, sample)
-                self.parts_[space] = Part(slots, neighbours, sample.recall(neighbours))
+                self.parts_[space] = SpaceStructure(slots, neighbours, sample.recall(neighbours))
         self.built_, self.covered_ = now, len(store.slot_ids)
         self._warn()
 
@@ -186,12 +186,12 @@ class ApproximateIndex(ABC):
         for part in header["parts"]:
             slots = np.load(files.checked(folder, part["slots"], header), allow_pickle=False)
             neighbours = self._open(files.checked(folder, part["structure"], header), part["settings"])
-            opened[part["space"]] = Part(slots, neighbours, part["recall"])
+            opened[part["space"]] = SpaceStructure(slots, neighbours, part["recall"])
         self.exact_, self.parts_ = exact, opened
         self.built_, self.covered_ = (exact.store_.version, exact.store_.layout), len(exact.store_.slot_ids)
         self._warn()
 
-    def _proposed(self, part: Part, code: Code, k: int, wanted: Mask | None) -> Int64 | None:
+    def _proposed(self, part: SpaceStructure, code: Code, k: int, wanted: Mask | None) -> Int64 | None:
         """Ask the structure for more and more until k of the proposed are wanted; None when exact search is better.
 
         wanted: bool (len(part.slots),) or None for all. The answer counts within the part.
@@ -217,5 +217,5 @@ class ApproximateIndex(ABC):
 
     def _check_single(self, code: Code) -> None:
         if len(code) != 1:
-            cause = f"index {self.name!r}, code of slide {code.slide_id!r}: {len(code)} rows, it holds one a slide"
+            cause = f"index {self.name!r}, code of slide {code.slide_id!r}: {len(code)} rows, it holds one per slide"
             raise SlideseekError(cause, "use hamming or cosine for sets")

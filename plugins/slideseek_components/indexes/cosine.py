@@ -1,4 +1,4 @@
-"""Exact cosine distance between float codes, and median-of-min between sets of them."""
+"""Exact cosine distance between float codes, and the median of minima between sets of them."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from slideseek.types import Code, CodeSpec, Float32, Float64, Mask
 
-from .sets import DIRECTIONS, Direction, set_distances
+from .median_of_minima import Direction, set_distances
 from .store import SlideStore, blocks
-from .stored_index import Near, StoredIndex
+from .stored_index import Near, StoredSetIndex
 
 BLOCK_BYTES = 1 << 24
 """Stored rows compared at a time, which bounds the working memory of a search."""
@@ -25,23 +25,15 @@ TOGETHER = 256
 
 
 @dataclass
-class Cosine(StoredIndex):
+class Cosine(StoredSetIndex):
     """Search by cosine distance, 1 - cos in [0, 2]; between sets, by the median of minima, as `hamming` does.
 
     The cosine is summed in double precision and rounded to single, the precision of the codes; it depends on the two
     codes alone, never on the mask, the batch or the number of threads. A zero vector has no direction: its cosine with
     every vector, another zero vector included, counts as 0, so its distance is 1.
-
-    direction: which set the median runs over, `query`, `target` or `symmetric` (the mean of both). Without effect on
-    single codes.
     """
 
     name: ClassVar[str] = "cosine"
-    direction: Direction = "query"
-
-    def __post_init__(self) -> None:
-        if self.direction not in DIRECTIONS:
-            raise ValueError(f"direction: one of {', '.join(DIRECTIONS)}, not {self.direction!r}")
 
     def refuses(self, spec: CodeSpec) -> str:
         """Accept floats, single or sets; sparse ones too, which it stores densely."""

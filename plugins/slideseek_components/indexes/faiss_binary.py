@@ -28,7 +28,7 @@ ROWS_A_LIST, ROUNDS = 64, 10
 """How many codes for each list, and how many rounds of clustering, the centres of the lists are found from."""
 
 
-class Lists:
+class FaissStructure:
     """A faiss binary index over single codes of bits. effort: lists visited by a search, or nodes it keeps."""
 
     def __init__(self, index: Any, method: Method, effort: int) -> None:
@@ -97,13 +97,13 @@ class FaissBinary(ApproximateIndex):
         """Accept single bits."""
         if spec.kind != "bits":
             return f"faiss-binary compares bits, not {spec}: use cosine or sparse"
-        return f"faiss-binary holds one code a slide, not {spec}: use hamming" if spec.many else ""
+        return f"faiss-binary holds one code per slide, not {spec}: use hamming" if spec.many else ""
 
     def _exact_for(self, code: Code) -> StoredIndex:
         return Hamming()
 
-    def _build(self, wanted: Mask, sample: RecallSample) -> Lists:
-        built = Lists(self._filled(wanted), self.method, EFFORTS[0])
+    def _build(self, wanted: Mask, sample: RecallSample) -> FaissStructure:
+        built = FaissStructure(self._filled(wanted), self.method, EFFORTS[0])
         for effort in EFFORTS:
             built.effort = effort
             if sample.recall(built) >= self.target_recall:
@@ -139,5 +139,5 @@ class FaissBinary(ApproximateIndex):
         rows = np.concatenate(list(stored_rows(self.exact_.store_, sample)))
         return k_majority(rows, lists, ROUNDS, self.seed)
 
-    def _open(self, path: Path, settings: Mapping[str, Any]) -> Lists:
-        return Lists(faiss.read_index_binary(str(path)), settings["method"], settings["effort"])
+    def _open(self, path: Path, settings: Mapping[str, Any]) -> FaissStructure:
+        return FaissStructure(faiss.read_index_binary(str(path)), settings["method"], settings["effort"])

@@ -7,7 +7,6 @@ arrays are mapped, so for them the exact size, dtype and shape are checked. Anyt
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from collections.abc import Mapping, Sequence
@@ -18,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from slideseek.digests import digest_bytes, sha256_file
 from slideseek.errors import DamagedError
 
 HEADER = "header.json"
@@ -37,9 +37,9 @@ def write_header(folder: Path, index: str, content: Mapping[str, Any], checked_f
         "version": VERSION,
         "index": index,
         **content,
-        "sha256": {name: _file_sha256(folder / name) for name in checked_files},
+        "sha256": {name: sha256_file(folder / name) for name in checked_files},
     }
-    header["header_sha256"] = _sha256(_canonical(header))
+    header["header_sha256"] = _header_sha256(header)
     with (folder / HEADER).open("w", encoding="utf-8") as stream:
         json.dump(header, stream, indent=1, sort_keys=True)
         _sync(stream.fileno(), stream)
@@ -58,7 +58,7 @@ def read_header(folder: Path, index: str) -> dict[str, Any]:
         raise damaged(path, "not the header of a slideseek index")
     if header.get("version") != VERSION:
         raise damaged(path, f"format version {header.get('version')!r}, this release reads version {VERSION}")
-    if header.pop("header_sha256", None) != _sha256(_canonical(header)):
+    if header.pop("header_sha256", None) != _header_sha256(header):
         raise damaged(path, "content does not match its own SHA-256")
     if header["index"] != index:
         raise damaged(path, f"written by index {header['index']!r}, not {index!r}")
@@ -76,7 +76,7 @@ def checked(folder: Path, name: str, header: Mapping[str, Any]) -> Path:
     """Return the path of a file after checking its SHA-256."""
     path = folder / name
     try:
-        found = _file_sha256(path)
+        found = sha256_file(path)
     except OSError as error:
         raise damaged(path, error.strerror or "cannot be read") from error
     if header["sha256"].get(name) != found:
@@ -147,17 +147,13 @@ def _identity(path: Path) -> tuple[int, int]:
     return status.st_dev, status.st_ino
 
 
-def _canonical(header: Mapping[str, Any]) -> bytes:
-    return json.dumps(header, sort_keys=True, separators=(",", ":")).encode()
+def _header_sha256(header: Mapping[str, Any]) -> str:
+    """Return the SHA-256 of a header without its own.
 
-
-def _sha256(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
-
-
-def _file_sha256(path: Path) -> str:
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
+    Not `slideseek.digests.digest`, which leaves letters beyond ASCII as they are: headers have been written with them
+    escaped, and a header with such a letter in the name of a site would no longer match.
+    """
+    return digest_bytes(json.dumps(header, sort_keys=True, separators=(",", ":")).encode())
 
 
 def _sync(descriptor: int, stream: Any) -> None:

@@ -1,4 +1,4 @@
-"""Exact Hamming distance between codes of bits, and median-of-min between sets of them."""
+"""Exact Hamming distance between codes of bits, and the median of minima between sets of them."""
 
 from __future__ import annotations
 
@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from slideseek.types import Code, CodeSpec, Hit, Int64, Mask
+from slideseek.types import Code, CodeSpec, Float64, Hit, Int64, Mask
 
-from . import hamming_numpy
-from .sets import DIRECTIONS, Direction
-from .store import SlideStore
-from .stored_index import Near, StoredIndex
+from .median_of_minima import Direction, set_distances
+from .store import SlideStore, blocks
+from .stored_index import Near, StoredSetIndex
 
 if TYPE_CHECKING:  # loading it takes its time
     from .hamming_compiled import SinglesSearch
@@ -30,24 +29,17 @@ COMPILED_AFTER = 1 << 31
 Loading them takes about 0.8 s, in which numpy compares 2 to 4 GB; so a single search of a small archive never waits for
 them, and a long run spends at most twice the best time.
 """
+NUMPY_BLOCK_BYTES = 1 << 19
+"""Stored rows that numpy compares at a time: the intermediate results stay in the cache."""
 
 
 @dataclass
-class Hamming(StoredIndex):
-    """Search by Hamming distance; between sets, by the median over query rows of the minimum over target rows.
-
-    direction: which set the median runs over. `query` is the rule of Yottixel (Kalra et al., Medical Image Analysis
-    2020), `target` the other way round, `symmetric` the mean of both. Without effect on single codes.
-    """
+class Hamming(StoredSetIndex):
+    """Search by Hamming distance; between sets, by the median over query rows of the minimum over target rows."""
 
     name: ClassVar[str] = "hamming"
-    direction: Direction = "query"
     compared_: int = field(default=0, init=False, repr=False, compare=False)
     prepared_: tuple[int, SinglesSearch | None] = field(default=(-1, None), init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        if self.direction not in DIRECTIONS:
-            raise ValueError(f"direction: one of {', '.join(DIRECTIONS)}, not {self.direction!r}")
 
     def refuses(self, spec: CodeSpec) -> str:
         """Accept bits, single or sets."""
@@ -69,7 +61,7 @@ class Hamming(StoredIndex):
             return [*zip(self.store_.ranking.slots[keys & RANK], (keys >> RANK_BITS) / 4, strict=True)]
         slots, ends = self.store_.slots(wanted), [0, *accumulate(counts)]
         queries = [rows[first:last] for first, last in pairwise(ends)]
-        return [(slots, hamming_numpy.distances(self.store_, query, wanted, self.direction)) for query in queries]
+        return [(slots, _numpy_distances(self.store_, query, wanted, self.direction)) for query in queries]
 
     def search(self, code: Code, k: int, among: Mask | None = None) -> list[Hit]:
         """Return at most k hits, nearest first, equal distances by slide id."""
@@ -97,11 +89,11 @@ class Hamming(StoredIndex):
         return [[Hit(names[key & RANK], (key >> RANK_BITS) / 4) for key in sorted(keys)] for keys in found]
 
     def _compiled(self, rows: int, wanted: Mask | None) -> bool:
-        """Say whether the compiled kernels are to be used now, for so many query rows."""
+        """Say whether the compiled kernels are to be used now, for this number of query rows."""
         return self.compared_ + self._work(rows, wanted) >= COMPILED_AFTER
 
     def _work(self, rows: int, wanted: Mask | None) -> int:
-        """Return how many bytes so many query rows are compared with."""
+        """Return how many bytes this number of query rows is compared with."""
         share = 1.0 if wanted is None else np.count_nonzero(wanted) / len(wanted)
         return int(rows * self.store_.nbytes * share)
 
@@ -111,6 +103,23 @@ def _together(codes: Sequence[Code]) -> tuple[NDArray[np.uint64], list[int]]:
     if len(codes) == 1:
         return words(codes[0].rows), [len(codes[0].rows)]
     return words(np.concatenate([code.rows for code in codes])), [len(code.rows) for code in codes]
+
+
+def _numpy_distances(
+    store: SlideStore, query: NDArray[np.uint64], wanted: Mask | None, direction: Direction
+) -> Float64:
+    """Return the set distance from the query, uint64 (rows, words), to every wanted slide, in slot order.
+
+    Slower per byte than the compiled kernels, with nothing to load or compile.
+    """
+    found = [np.empty(0, np.float64)]
+    for fields, starts in blocks(store, wanted, NUMPY_BLOCK_BYTES):
+        stored = fields["words"]
+        between = np.empty((len(query), len(stored)), np.int32)
+        for row, out in zip(query, between):
+            np.einsum("ij->i", np.bitwise_count(stored ^ row), out=out, dtype=np.int32, casting="unsafe")
+        found.append(set_distances(between, starts, direction))
+    return np.concatenate(found)
 
 
 @cache

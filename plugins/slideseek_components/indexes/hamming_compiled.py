@@ -15,9 +15,8 @@ from slideseek.types import Int32, Int64, Mask
 
 from .hamming_kernels import FARTHEST, nearest_batch, nearest_one, nearest_sets
 from .hamming_lanes import LANES
-from .segments import Segment
-from .sets import DIRECTIONS, Direction
-from .store import SlideStore, runs
+from .median_of_minima import DIRECTIONS, Direction
+from .store import Segment, SlideStore, runs
 
 TILE_BYTES, TILE_ROWS = 1 << 16, 512
 """Stored rows compared with a whole batch before the next ones are read: small enough to stay in the fast caches."""
@@ -27,7 +26,7 @@ SHARED_BYTES = 1 << 25
 """Least work, in bytes compared, worth a second thread."""
 
 Words: TypeAlias = NDArray[np.uint64]
-Part: TypeAlias = tuple[int, Segment, Int64]
+SegmentRuns: TypeAlias = tuple[int, Segment, Int64]
 """A segment, the number of its first slot, and the runs of its slides to visit."""
 
 
@@ -96,7 +95,7 @@ def _tile(words: Words) -> int:
     return min(max(1, TILE_BYTES // (8 * int(words.shape[1]))), TILE_ROWS)
 
 
-def _find_singles(parts: Sequence[Part], ranks: Int32, queries: Words, keys: Int64) -> None:
+def _find_singles(parts: Sequence[SegmentRuns], ranks: Int32, queries: Words, keys: Int64) -> None:
     lanes = _in_fours(queries) if len(queries) > 1 else None
     for base, segment, chosen in parts:
         words, own = segment.fields["words"], ranks[base : base + len(segment)]
@@ -106,7 +105,7 @@ def _find_singles(parts: Sequence[Part], ranks: Int32, queries: Words, keys: Int
             nearest_batch(words, own, chosen, _tile(words), lanes, keys)
 
 
-def _find_sets(parts: Sequence[Part], ranks: Int32, query: Words, direction: int, keys: Int64) -> None:
+def _find_sets(parts: Sequence[SegmentRuns], ranks: Int32, query: Words, direction: int, keys: Int64) -> None:
     lanes = _in_fours(query)
     for base, segment, chosen in parts:
         words, own = segment.fields["words"], ranks[base : base + len(segment)]

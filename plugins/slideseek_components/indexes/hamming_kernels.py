@@ -200,8 +200,8 @@ def nearest_sets(stored, starts, ranks, runs, lanes, size, direction, keys):
 
     stored: uint64 (rows, words); slide i owns rows starts[i]:starts[i + 1]. ranks: int32 (slides,), of their ids. runs:
     int64 (r, 2), first and last + 1 of the slides to visit. lanes: uint64 (blocks, words, 4), the `size` query rows in
-    fours, the last four filled up with rows of the query. direction: place in `sets.DIRECTIONS`. keys: int64 (k,), a
-    max-heap.
+    fours, the last four filled up with rows of the query. direction: place in `median_of_minima.DIRECTIONS`. keys:
+    int64 (k,), a max-heap.
     """
     longest = size
     for slide in range(starts.shape[0] - 1):

@@ -14,7 +14,7 @@ from scipy.sparse import csr_array
 from slideseek.types import Code, CodeSpec, Float64, Mask
 
 from .cosine import rounded_distances
-from .segments import Segment
+from .store import Segment
 from .stored_index import Near, StoredIndex
 
 BATCH = 64
@@ -39,12 +39,12 @@ class Sparse(StoredIndex):
         """Accept single sparse codes."""
         if spec.kind != "sparse":
             return f"sparse holds sparse floats, not {spec}: use {'hamming' if spec.kind == 'bits' else 'cosine'}"
-        return f"sparse holds one code a slide, not {spec}: use cosine" if spec.many else ""
+        return f"sparse holds one code per slide, not {spec}: use cosine" if spec.many else ""
 
     def _unfit(self, code: Code) -> str:
         if code.rows.dtype != np.float32:
             return f"rows are {code.rows.dtype}, not float32"
-        return "" if len(code) == 1 else f"{len(code)} rows, sparse holds one a slide"
+        return "" if len(code) == 1 else f"{len(code)} rows, sparse holds one per slide"
 
     def _fields(self, codes: Sequence[Code]) -> tuple[Sequence[int], Mapping[str, NDArray[Any]]]:
         present = [np.flatnonzero(code.rows[0]) for code in codes]

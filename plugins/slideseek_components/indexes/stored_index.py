@@ -1,4 +1,4 @@
-"""The part of an exact index that does not depend on its distance."""
+"""The part of an exact index that does not depend on its distance: checks, spaces, and ranking the nearest slides."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slideseek.errors import SlideseekError
+from slideseek.interfaces import BatchIndex, SetIndex
 from slideseek.types import Code, CodeSpec, Float64, Hit, Int64, Mask
 
-from .ranking import nearest
+from .median_of_minima import DIRECTIONS, Direction, set_distances
 from .store import SlideStore
 
 Near: TypeAlias = tuple[Int64, Float64]
@@ -22,7 +23,7 @@ Near: TypeAlias = tuple[Int64, Float64]
 
 
 @dataclass
-class StoredIndex(ABC):
+class StoredIndex(BatchIndex, ABC):
     """Keep slides in a `SlideStore` and rank distances; a subclass says what a row is and how far two slides are."""
 
     name: ClassVar[str]
@@ -105,7 +106,7 @@ class StoredIndex(ABC):
         return self._nearest(codes, wanted, min(k, size)) if size else [[] for _ in codes]
 
     def _nearest(self, codes: Sequence[Code], wanted: Mask | None, k: int) -> list[list[Hit]]:
-        """Return the k nearest of the wanted slides, of which there are so many, for each code."""
+        """Return the k nearest of the wanted slides for each code; at least k are wanted."""
         ids = self.store_.slot_ids
         return [nearest(slots, distances, ids, k) for slots, distances in self.near(codes, wanted, k)]
 
@@ -127,3 +128,35 @@ class StoredIndex(ABC):
             wrong = "rows hold values that are not finite"
         if wrong:
             raise SlideseekError(f"index {self.name!r}, code of slide {code.slide_id!r}: {wrong}", "encode it again")
+
+
+@dataclass
+class StoredSetIndex(StoredIndex, SetIndex):
+    """A stored index whose slides may be sets of rows, compared by the median of minima.
+
+    direction: which set the median runs over. `query` is the rule of Yottixel (Kalra et al., Medical Image Analysis
+    2020), `target` the other way round, `symmetric` the mean of both. Without effect on single codes.
+    """
+
+    direction: Direction = "query"
+
+    def __post_init__(self) -> None:
+        if self.direction not in DIRECTIONS:
+            raise ValueError(f"direction: one of {', '.join(DIRECTIONS)}, not {self.direction!r}")
+
+    def set_distance(self, between: Float64) -> float:
+        """Return the median of minima of the row distances `between`, float64 (query rows, target rows)."""
+        return float(set_distances(between, np.array([0, between.shape[1]]), self.direction)[0])
+
+
+def nearest(slots: Int64, distances: Float64, ids: Sequence[str], k: int) -> list[Hit]:
+    """Return the k nearest, nearest first, equal distances by slide id.
+
+    slots, distances: (n,), side by side; ids is indexed by slot. Every slide tied at the cut is compared by id, so a
+    partial sort never decides between equals.
+    """
+    if len(distances) > 4 * k:  # else sorting all is quicker
+        places = np.flatnonzero(distances <= np.partition(distances, k - 1)[k - 1])
+        slots, distances = slots[places], distances[places]
+    names = [ids[slot] for slot in slots.tolist()]
+    return [Hit(slide_id, distance) for distance, slide_id in sorted(zip(distances.tolist(), names))[:k]]

@@ -10,8 +10,8 @@ import torch
 from slideseek.errors import DamagedError, EmptyBagError, NotFittedError, SlideseekError
 from slideseek.interfaces import Attributable, BatchEncoder, Checkpointed, Trainable
 from slideseek.types import Bag
-from slideseek_components.encoders.deep.gradients import Gradients
 from slideseek_components.encoders.deep.settings import PRESETS
+from slideseek_components.encoders.deep.slide_gradients import Gradients
 from slideseek_components.encoders.deep_bfv import DeepBinaryFisherVector
 from slideseek_components.encoders.deep_fv import DeepFisherVector
 from slideseek_components.encoders.deep_sbfv import DeepSparseBinaryFisherVector
@@ -89,7 +89,7 @@ def test_same_bits_whatever_order_threads_and_company(precision, options):
 def test_coding_takes_the_threads_that_pytorch_may_use_at_that_time(monkeypatch):
     encoder, seen = fitted(DeepFisherVector), []
     means = Gradients.means
-    monkeypatch.setattr(Gradients, "means", lambda self, jobs, threads: seen.append(threads) or means(self, jobs))
+    monkeypatch.setattr(Gradients, "means", lambda self, slides, threads: seen.append(threads) or means(self, slides))
     before = torch.get_num_threads()
     try:
         for threads in (3, 1, 2):
@@ -132,17 +132,17 @@ def test_bits_are_the_signs_of_the_chosen_entries():
     encoder = fitted(DeepSparseBinaryFisherVector)
     bags, _, _ = archive()
     for one in bags[:4]:
-        chosen = encoder.model_.tables[one.site].chosen
+        chosen = encoder.model_.kept[one.site].chosen
         wanted = np.packbits(encoder.gradient(one)[chosen] > 0)
         assert np.array_equal(encoder.encode(one).rows[0], wanted)
     lung = np.stack([encoder.gradient(b) for b in bags if b.site == "lung"])
     top = np.sort(np.argsort(-lung.var(axis=0), kind="stable")[:60])
-    assert encoder.model_.tables["lung"].chosen.tolist() == top.tolist()
+    assert encoder.model_.kept["lung"].chosen.tolist() == top.tolist()
 
 
 def test_statistics_of_all_slides_choose_one_set():
     encoder = fitted(DeepSparseBinaryFisherVector, statistics="all")
-    assert set(encoder.model_.tables) == {""}
+    assert set(encoder.model_.kept) == {""}
     assert encoder.encode(archive()[0][0]).space == "brain"
     free = fitted(DeepSparseBinaryFisherVector, sites=0)
     assert free.statistics == "all"
@@ -158,7 +158,7 @@ def test_a_site_with_one_slide_takes_the_statistics_of_all():
     encoder.fit(bags, labels, groups)
     free = small(DeepSparseBinaryFisherVector, statistics="all")
     free.fit(bags, labels, groups)
-    assert encoder.model_.tables["eye"].chosen.tolist() == free.model_.tables[""].chosen.tolist()
+    assert encoder.model_.kept["eye"].chosen.tolist() == free.model_.kept[""].chosen.tolist()
 
 
 def test_centring_and_scaling_are_fitted_on_training_slides_alone():

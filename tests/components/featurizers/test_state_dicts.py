@@ -9,9 +9,10 @@ import pytest
 import torch
 from torch import nn
 
+from slideseek.digests import sha256_file
 from slideseek.errors import DamagedError, SlideseekError
 from slideseek_components.featurizers.state_dicts import fill, read_state
-from slideseek_components.featurizers.weight_files import check_sha256, file_sha256
+from slideseek_components.featurizers.weight_files import check_sha256
 
 
 def test_what_unpacks_to_too_much_is_refused(tmp_path: Path) -> None:
@@ -41,7 +42,7 @@ def test_sha256_is_that_of_the_content(tmp_path: Path) -> None:
     path = tmp_path / "abc"
     path.write_bytes(b"abc")
     known = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
-    assert file_sha256(path) == known
+    assert sha256_file(path) == known
     check_sha256(path, known, "fix")
     path.write_bytes(b"abd")
     with pytest.raises(DamagedError, match="ba7816bf8f01cfea"):

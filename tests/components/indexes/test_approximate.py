@@ -179,7 +179,7 @@ def test_bytes_count_the_structure(make: Any, kind: str, exact: Any) -> None:
 @each_kind
 def test_sets_are_refused(make: Any, kind: str, exact: Any) -> None:
     two = Code("x", np.concatenate([code.rows for code in clustered(kind, 2)]))
-    assert "one code a slide" in make().refuses(CodeSpec(kind, WIDTH, many=True))  # type: ignore[arg-type]
+    assert "one code per slide" in make().refuses(CodeSpec(kind, WIDTH, many=True))  # type: ignore[arg-type]
     with pytest.raises(SlideseekError, match="2 rows"):
         make().add([two])
     with pytest.raises(SlideseekError, match="2 rows"):

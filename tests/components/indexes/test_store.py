@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from slideseek.errors import DamagedError, SlideseekError
-from slideseek.interfaces import BatchIndex, Index
+from slideseek.interfaces import BatchIndex, Index, SetIndex
 from slideseek.types import Code, CodeSpec
 from slideseek_components.indexes import folder as files
 from slideseek_components.indexes.cosine import Cosine
@@ -67,9 +67,20 @@ def test_random_schedules_keep_ids_order_and_answers(
 def test_the_protocols_are_honoured(make: Any, spec: CodeSpec) -> None:
     assert isinstance(make(), Index)
     assert isinstance(make(), BatchIndex)
+    assert isinstance(make(), SetIndex) == (make is not Sparse)
     assert make().refuses(spec) == ""
     assert make().nbytes == 0
     assert make().ids == ()
+
+
+def test_the_digest_of_a_header_with_letters_beyond_ascii_stays_what_it_was(tmp_path: Path) -> None:
+    index = Hamming()
+    index.add([bits("é", 1, space="Nièrë")])
+    index.save(tmp_path)
+    header = json.loads((tmp_path / files.HEADER).read_bytes())
+    assert header["header_sha256"] == "ddacd90ed06aa243cbf0b2b37c2c3565fa0582f899719ddeae4fa2320a49a2cd"
+    index.load(tmp_path)
+    assert index.search(bits("q", 1, space="Nièrë"), 1)[0].slide_id == "é"
 
 
 def test_a_known_id_is_refused_and_nothing_is_added() -> None:
@@ -252,7 +263,7 @@ def test_a_damaged_file_is_named_with_the_fix(saved: Path, name: str, harm: Call
 def rewrite(header: Path, **changed: Any) -> None:
     content = json.loads(header.read_text()) | changed
     content.pop("header_sha256")
-    content["header_sha256"] = files._sha256(files._canonical(content))
+    content["header_sha256"] = files._header_sha256(content)
     header.write_text(json.dumps(content))
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slideseek.archive.files import clear_temporary, replacing, replacing_folder, safe_name, sha256_file, write_text
+from slideseek.archive.files import clear_temporary, replacing, replacing_folder, safe_name, write_text
 
 
 def test_replacing_keeps_the_old_content_when_the_block_fails(tmp_path):
@@ -61,8 +61,3 @@ def test_safe_names_are_valid_and_different(ids):
 def test_safe_names_stay_readable():
     assert safe_name("TCGA-02-0001-01Z-00-DX1") == "TCGA-02-0001-01Z-00-DX1"
     assert safe_name("../../etc/passwd").startswith("..%2F") is False
-
-
-def test_sha256(tmp_path):
-    (tmp_path / "e").write_bytes(b"")
-    assert sha256_file(tmp_path / "e") == "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"

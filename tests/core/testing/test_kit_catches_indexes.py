@@ -13,7 +13,7 @@ import pytest
 
 from slideseek.errors import SlideseekError
 from slideseek.testing import CheckFailed, index_checks
-from slideseek.types import Code, CodeSpec, Hit, Mask
+from slideseek.types import Code, CodeSpec, Float64, Hit, Mask
 
 
 @dataclass
@@ -81,6 +81,12 @@ class Nearest:
 @dataclass
 class OnlyBits(Nearest):
     kinds: tuple[str, ...] = ("bits",)
+
+
+@dataclass
+class NearestSets(Nearest):
+    def set_distance(self, between: Float64) -> float:
+        return float(np.median(between.min(axis=1)))
 
 
 class NoSearch:
@@ -231,6 +237,26 @@ class MixesSpaces(Nearest):
             raise ValueError("k or among")
         chosen = self.codes_ if among is None else list(itertools.compress(self.codes_, among))
         return self.ranked([Hit(other.slide_id, self.distance(code, other)) for other in chosen], k)
+
+
+@dataclass
+class MeanOfMinima(NearestSets):
+    """Says another rule than the one it searches by."""
+
+    def set_distance(self, between: Float64) -> float:
+        return float(between.min(axis=1).mean())
+
+
+@dataclass
+class QueryAndTargetSwapped(NearestSets):
+    def set_distance(self, between: Float64) -> float:
+        return NearestSets.set_distance(self, between.T)
+
+
+@dataclass
+class ArrayForADistance(NearestSets):
+    def set_distance(self, between: Float64) -> Any:
+        return np.median(between.min(axis=1), keepdims=True)
 
 
 @dataclass
@@ -387,7 +413,7 @@ class NewFingerprint(Nearest):
         return f"made at {id(self)}"
 
 
-CORRECT = (Nearest, OnlyBits)
+CORRECT = (Nearest, OnlyBits, NearestSets)
 
 BROKEN = (
     (NewFingerprint, "fingerprint_is_stable"),
@@ -414,6 +440,9 @@ BROKEN = (
     (EmptyMaskIsNoMask, "empty_mask_gives_no_hits"),
     (StretchesTheMask, "mask_of_wrong_length_is_refused"),
     (MixesSpaces, "spaces_are_kept_apart"),
+    (MeanOfMinima, "set_distance_is_that_of_search"),
+    (QueryAndTargetSwapped, "set_distance_is_that_of_search"),
+    (ArrayForADistance, "set_distance_is_that_of_search"),
     (EmptyIsAnError, "empty_index_gives_no_hits"),
     (ClearsTheMask, "searching_changes_nothing"),
     (RemembersQueries, "searching_changes_nothing"),

@@ -26,16 +26,16 @@ FORMAT = 1
 _FILE = "checkpoint.safetensors"
 _LOG = "training.csv"
 
-Row = dict[str, float]
+LogRow = dict[str, float]
 """One epoch of the training log."""
 
 
 @dataclass
-class Progressed:
+class TrainingState:
     """How far training got.
 
     epoch: epochs done. weights, first, second, best: tensors by parameter name (the network, Adam's two moments, the
-    best network so far on the validation slides). best_loss: its loss there. waited: epochs since. log: one row an
+    best network so far on the validation slides). best_loss: its loss there. waited: epochs since. log: one row per
     epoch.
     """
 
@@ -47,10 +47,10 @@ class Progressed:
     best_loss: float
     waited: int
     steps: int
-    log: list[Row]
+    log: list[LogRow]
 
 
-def write_checkpoint(folder: Path, fingerprint: str, state: Progressed) -> None:
+def write_checkpoint(folder: Path, fingerprint: str, state: TrainingState) -> None:
     """Replace the checkpoint in `folder`, and the training log `training.csv` beside it."""
     head = {
         "format": FORMAT,
@@ -69,7 +69,7 @@ def write_checkpoint(folder: Path, fingerprint: str, state: Progressed) -> None:
     write_log(folder, state.log)
 
 
-def read_checkpoint(folder: Path, fingerprint: str, shapes: Mapping[str, torch.Size]) -> Progressed | None:
+def read_checkpoint(folder: Path, fingerprint: str, shapes: Mapping[str, torch.Size]) -> TrainingState | None:
     """Return the state in `folder`, None when there is none; an error when it belongs to another run.
 
     shapes: of the network's parameters, checked before anything is read.
@@ -93,7 +93,7 @@ def read_checkpoint(folder: Path, fingerprint: str, shapes: Mapping[str, torch.S
                 tensors[group][name] = file.get_tensor(key)
         if any(tensors[group].keys() != shapes.keys() for group in ("weights", "first", "second")):
             raise ValueError("tensors are missing")
-        return Progressed(
+        return TrainingState(
             int(head["epoch"]),
             tensors["weights"],
             tensors["first"],
@@ -114,8 +114,8 @@ def drop_checkpoint(folder: Path) -> None:
     (folder / _LOG).unlink(missing_ok=True)
 
 
-def write_log(folder: Path, log: Sequence[Row]) -> None:
-    """Write the training log as `training.csv`, one row an epoch."""
+def write_log(folder: Path, log: Sequence[LogRow]) -> None:
+    """Write the training log as `training.csv`, one row per epoch."""
     text = io.StringIO()
     writer = csv.DictWriter(text, fieldnames=list(log[0]) if log else ["epoch"], lineterminator="\n")
     writer.writeheader()

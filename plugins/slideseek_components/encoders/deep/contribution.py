@@ -8,24 +8,25 @@ from dataclasses import dataclass
 import numpy as np
 
 from slideseek.types import Float32, Float64, Int64, Mask
-from slideseek_components.encoders.deep.extraction import Entries
-from slideseek_components.encoders.deep.gradients import Gradients
-from slideseek_components.encoders.deep.selection import Table
-from slideseek_components.encoders.deep.traces import Trace
+from slideseek_components.encoders.deep.kept_entries import KeptEntries
+from slideseek_components.encoders.deep.patch_gradients import LayerEntries, LayerTrace
+from slideseek_components.encoders.deep.slide_gradients import Gradients
 
 _BLOCK = 4096
 
 
 @dataclass(frozen=True)
-class Evidence:
-    """The patches of one slide and the entries of the gradient its code is made of. All products and sums
-    are in float64."""
+class PatchShares:
+    """What each patch of one slide adds to the entries of the gradient that its code keeps.
+
+    All products and sums are in float64.
+    """
 
     gradients: Gradients
     features: Float32
     site: int
-    entries: tuple[Entries, ...]
-    table: Table
+    entries: tuple[LayerEntries, ...]
+    kept: KeptEntries
 
     def mean(self) -> Float64:
         """Return the centred mean gradient, float64 (M,), added up from the parts that `weigh` weighs."""
@@ -59,15 +60,15 @@ class Evidence:
         return parts / len(own)
 
     def _shares(self) -> Iterator[tuple[Int64, Int64, Float64]]:
-        """Yield (row numbers, entries, centred gradients of those patches at those entries), a bounded block a time."""
+        """Yield (row numbers, entries, centred gradients of those patches at those entries), block by block."""
         layers = [entry.layer for entry in self.entries]
         for rows, traces in self.gradients.traces(self.features, self.site, layers):
             for entry in self.entries:
-                trace = Trace(traces[entry.layer].delta.double(), traces[entry.layer].inward.double())
+                trace = LayerTrace(traces[entry.layer].delta.double(), traces[entry.layer].inward.double())
                 for start in range(0, len(entry.place), _BLOCK):
                     part = slice(start, start + _BLOCK)
                     place = entry.place[part]
                     values: Float64 = entry.products(trace, part).numpy()
-                    if self.table.centre is not None:
-                        values = values - self.table.centre[place]
+                    if self.kept.centre is not None:
+                        values = values - self.kept.centre[place]
                     yield rows, place, values

@@ -32,7 +32,7 @@ _turn = threading.RLock()
 
 
 def _after_fork() -> None:
-    """Make the lock anew in a forked process: a thread that held it has no copy there to give it back."""
+    """Give a forked process a lock of its own: a thread that held it has no copy there to give it back."""
     global _turn
     _turn = threading.RLock()
 

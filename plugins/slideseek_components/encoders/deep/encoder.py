@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
@@ -13,19 +12,18 @@ from typing import ClassVar
 import numpy as np
 import torch
 
+from slideseek.digests import digest_bytes
 from slideseek.errors import NotFittedError, SlideseekError
-from slideseek.interfaces import Progress
+from slideseek.interfaces import BatchEncoder, Checkpointed, Progress
 from slideseek.types import Bag, Code, CodeKind, CodeSpec, Float32, Float64
-from slideseek_components.encoders.checks import finite_features
-from slideseek_components.encoders.deep.checkpoint import Row, write_log
-from slideseek_components.encoders.deep.contribution import Evidence
+from slideseek_components.encoders.bags import finite_features
+from slideseek_components.encoders.deep.checkpoint import LogRow, write_log
+from slideseek_components.encoders.deep.contribution import PatchShares
 from slideseek_components.encoders.deep.device import Device, free_threads, reproducible, resolve
-from slideseek_components.encoders.deep.extraction import entries_of
-from slideseek_components.encoders.deep.gradients import Gradients, Job, Part
-from slideseek_components.encoders.deep.inputs import Inputs
-from slideseek_components.encoders.deep.model import Model, read, write
-from slideseek_components.encoders.deep.network import CVAE, Activation
-from slideseek_components.encoders.deep.selection import Table, make_table, spread
+from slideseek_components.encoders.deep.kept_entries import KeptEntries, keep_entries, spread
+from slideseek_components.encoders.deep.model import Model
+from slideseek_components.encoders.deep.network import CVAE, Activation, Inputs
+from slideseek_components.encoders.deep.patch_gradients import entries_of
 from slideseek_components.encoders.deep.settings import (
     Precision,
     Preset,
@@ -35,6 +33,7 @@ from slideseek_components.encoders.deep.settings import (
     Statistics,
     resolved,
 )
+from slideseek_components.encoders.deep.slide_gradients import Gradients, SlideInput, WantedEntries
 from slideseek_components.encoders.deep.trainer import Trainer
 from slideseek_components.encoders.deep.training_set import TrainingSet, survey
 from slideseek_components.encoders.model_file import deciding_options
@@ -42,14 +41,14 @@ from slideseek_components.encoders.model_file import deciding_options
 
 @dataclass(frozen=True)
 class Ready:
-    """A model made ready to code: the network on its device, and the part of the gradient each table wants."""
+    """A model made ready to code: the network on its device, and the entries wanted, by site or under "" for all."""
 
     gradients: Gradients
-    parts: dict[str, Part]
+    wanted: dict[str, WantedEntries]
 
 
 @dataclass
-class DeepFisher(ABC):
+class DeepFisher(Checkpointed, BatchEncoder, ABC):
     """Code a slide by the gradient of a conditioned variational autoencoder's reconstruction loss.
 
     Hemati, Kalra, Babaie, Tizhoosh, "Learning binary and sparse permutation-invariant representations for fast and
@@ -58,10 +57,10 @@ class DeepFisher(ABC):
     preset: `paper` as the paper has it, `best` what did best on real features; an option that is not set takes its
     value from it. sites, labels: how many of each the network has room for; sites = 0 is unconditioned (codes of all
     sites are comparable), labels = 0 has no classifier. hidden, latent, activation: the network. standardise: zero
-    mean and unit variance a feature. clip: cut features at this absolute value afterwards, 0 for not. lambda_rec,
+    mean and unit variance per feature. clip: cut features at this absolute value afterwards, 0 for not. lambda_rec,
     lambda_kl, lambda_cls: weights of Eq. 7 (lambda 1 to 3). kl_warmup: epochs over which the KL term grows to its
     weight. epochs, batch_size, learning_rate, weight_decay, schedule: Adam. validation: share of the patients held
-    out. patience: stop after so many epochs without a better loss on them and take the best weights, 0 to never stop.
+    out. patience: stop after this many epochs without a better loss on them and take the best weights, 0 to never stop.
     layers: whose gradients the code may hold (such as `decoder` or `encoder.0`), all when empty. selection: keep the
     entries that vary most over training slides, or that separate the classes best. statistics: choose, centre and
     scale over the training slides of the same `site` (codes are then comparable within a site only; a site with one
@@ -104,7 +103,7 @@ class DeepFisher(ABC):
     device: Device = field(default="auto", metadata={"affects_result": False})
     settings_: Settings = field(init=False, repr=False, compare=False)
     model_: Model | None = field(init=False, repr=False, compare=False, default=None)
-    log_: list[Row] = field(init=False, repr=False, compare=False, default_factory=list)
+    log_: list[LogRow] = field(init=False, repr=False, compare=False, default_factory=list)
     ready_: Ready | None = field(init=False, repr=False, compare=False, default=None)
 
     name: ClassVar[str]
@@ -136,7 +135,7 @@ class DeepFisher(ABC):
 
     def spec(self, width: int) -> CodeSpec:
         """Return one row of as many entries as are kept, or as the coded layers have parameters."""
-        entries = sum(outputs * (inputs + 1) for outputs, inputs in self.settings_.coded_layers(width).values())
+        entries = self.settings_.coded_entries(width)
         if self.settings_.keep > entries:
             raise SlideseekError(
                 f"{self.name} cannot keep {self.settings_.keep} of the {entries} gradients there are",
@@ -166,31 +165,29 @@ class DeepFisher(ABC):
     def encode_many(self, bags: Sequence[Bag]) -> list[Code]:
         """Return the codes of many bags, small ones sharing a pass through the network."""
         model, ready = self._model(), self._ready()
-        jobs = [self._job(model, ready, bag) for bag in bags]
+        slides = [self._slide_input(model, ready, bag) for bag in bags]
         threads = _threads(ready.gradients)
         with reproducible(1):
-            means = ready.gradients.means(jobs, threads)
-            return [
-                self._code(bag, self._table(model, bag).apply(_finite(bag, mean))) for bag, mean in zip(bags, means)
-            ]
+            means = ready.gradients.means(slides, threads)
+            return [self._code(bag, self._kept(model, bag).apply(_finite(bag, mean))) for bag, mean in zip(bags, means)]
 
     def gradient(self, bag: Bag) -> Float64:
         """Return the mean gradient of Eq. 15 over all coded layers, before anything else: float64 (entries,)."""
         model = self._model()
-        job = Job(finite_features(bag, model.width), model.site_number(bag, self.name), Part())
+        slide = SlideInput(finite_features(bag, model.width), model.site_number(bag, self.name), WantedEntries())
         gradients = self._ready().gradients
         threads = _threads(gradients)
         with reproducible(1):
-            return next(gradients.means([job], threads)).astype(np.float64)
+            return next(gradients.means([slide], threads)).astype(np.float64)
 
     def save(self, folder: Path) -> None:
         """Write the network and what was learnt from its gradients into the existing empty `folder`."""
-        write(folder, self.name, deciding_options(self), self._model())
+        self._model().write(folder, self.name, deciding_options(self))
         write_log(folder, self.log_)
 
     def load(self, folder: Path) -> None:
         """Restore what `save` wrote."""
-        self.model_ = read(folder, self.name, deciding_options(self), self.settings_)
+        self.model_ = Model.read(folder, self.name, deciding_options(self), self.settings_)
         self.ready_, self.log_ = None, []
 
     def space_of(self, bag: Bag) -> str:
@@ -231,42 +228,42 @@ class DeepFisher(ABC):
         model = Model(network, inputs, known.site_names, {})
         gradients = self._prepared(model, device)
         with reproducible(1):
-            tables = self._tables(gradients, bags, labels, known)
-        self.model_ = Model(network.cpu(), inputs, known.site_names, tables)
+            kept = self._keep_entries(gradients, bags, labels, known)
+        self.model_ = Model(network.cpu(), inputs, known.site_names, kept)
         self.log_, self.ready_ = log, None
 
-    def _tables(
+    def _keep_entries(
         self, gradients: Gradients, bags: Sequence[Bag], labels: Sequence[str], known: TrainingSet
-    ) -> dict[str, Table]:
-        """Learn a table a site, or one for all, from whole gradients held one at a time."""
-        if not self.settings_.learns_tables:
-            return {"": Table(None, None, None)}
+    ) -> dict[str, KeptEntries]:
+        """Learn which entries to keep, per site or for all slides, from whole gradients held one at a time."""
+        if not self.settings_.learns_from_gradients:
+            return {"": KeptEntries(None, None, None)}
         order = [i for i in sorted(range(len(bags)), key=lambda i: (labels[i], i)) if known.counts[i]]
 
         def measured(which: Sequence[int]) -> Iterator[tuple[str, Float32 | Float64]]:
             for i in which:
                 site = int(known.sites[i]) if self.settings_.sites else 0
-                yield labels[i], next(gradients.means([Job(bags[i].features, site, Part())]))
+                yield labels[i], next(gradients.means([SlideInput(bags[i].features, site, WantedEntries())]))
 
         if not self.settings_.by_site:
-            return {"": make_table(spread(measured(order)), self.settings_)}
-        tables, lonely = {}, []
+            return {"": keep_entries(spread(measured(order)), self.settings_)}
+        kept, lonely = {}, []
         for number, site in enumerate(known.site_names):
             own = [i for i in order if known.sites[i] == number]
             if len(own) < 2:
                 lonely.append(site)
             else:
-                tables[site] = make_table(spread(measured(own)), self.settings_)
+                kept[site] = keep_entries(spread(measured(own)), self.settings_)
         if lonely:
-            common = make_table(spread(measured(order)), self.settings_)
-            tables |= dict.fromkeys(lonely, common)
-        return tables
+            common = keep_entries(spread(measured(order)), self.settings_)
+            kept |= dict.fromkeys(lonely, common)
+        return kept
 
     def _fingerprint(self, known: TrainingSet) -> str:
         """Name what decides the weights, so that a finished run serves every choice of bits that follows it."""
         run = [self.seed, self.pool, self.threads, self.amp, torch.__version__]
         options = json.dumps([self.settings_.training_options(), run], sort_keys=True)
-        return hashlib.sha256(f"{options} {known.fingerprint}".encode()).hexdigest()
+        return digest_bytes(f"{options} {known.fingerprint}".encode())
 
     def _model(self) -> Model:
         if self.model_ is None:
@@ -285,28 +282,29 @@ class DeepFisher(ABC):
         network = model.copy_network().to(device, torch.float64 if self.precision == "float64" else torch.float32)
         return Gradients(network, model.inputs, layers)
 
-    def _table(self, model: Model, bag: Bag) -> Table:
-        return model.tables[self._table_name(bag)]
+    def _kept(self, model: Model, bag: Bag) -> KeptEntries:
+        return model.kept[self._statistics_of(bag)]
 
-    def _table_name(self, bag: Bag) -> str:
+    def _statistics_of(self, bag: Bag) -> str:
+        """Name the training slides whose statistics `bag` is coded by: those of its site, or "" for all."""
         return bag.site if self.settings_.by_site else ""
 
-    def _evidence(self, bag: Bag) -> Evidence:
+    def _patch_shares(self, bag: Bag) -> PatchShares:
         """Return what attribution needs: it runs in float64, which not every device has, so always on the CPU."""
         model = self._model()
         features, site = finite_features(bag, model.width), model.site_number(bag, self.name)
-        gradients, table = self._prepared(model, torch.device("cpu")), self._table(model, bag)
+        gradients, kept = self._prepared(model, torch.device("cpu")), self._kept(model, bag)
         everything = np.arange(gradients.size, dtype=np.int64)
-        chosen = everything if table.chosen is None else table.chosen
+        chosen = everything if kept.chosen is None else kept.chosen
         entries = entries_of(gradients.layers, chosen)
-        return Evidence(gradients, features, site, entries, table)
+        return PatchShares(gradients, features, site, entries, kept)
 
-    def _job(self, model: Model, ready: Ready, bag: Bag) -> Job:
+    def _slide_input(self, model: Model, ready: Ready, bag: Bag) -> SlideInput:
         features, site = finite_features(bag, model.width), model.site_number(bag, self.name)
-        name = self._table_name(bag)
-        if name not in ready.parts:
-            ready.parts[name] = ready.gradients.part(model.tables[name].chosen)
-        return Job(features, site, ready.parts[name])
+        name = self._statistics_of(bag)
+        if name not in ready.wanted:
+            ready.wanted[name] = ready.gradients.wanted(model.kept[name].chosen)
+        return SlideInput(features, site, ready.wanted[name])
 
 
 def _threads(gradients: Gradients) -> int:
@@ -327,9 +325,9 @@ def _finite(bag: Bag, mean: Float32 | Float64) -> Float32 | Float64:
     return mean
 
 
-def _fits(option: str, room: int, names: Sequence[str]) -> None:
-    if len(names) > room:
+def _fits(option: str, most: int, names: Sequence[str]) -> None:
+    if len(names) > most:
         raise SlideseekError(
-            f"the training slides have {len(names)} {option}, the network has room for {room}",
+            f"the training slides have {len(names)} {option}, the network has room for {most}",
             f"set {option} = {len(names)} or more",
         )

@@ -13,7 +13,7 @@ from slideseek_components.encoders.deep.network import CVAE
 
 
 @dataclass(frozen=True)
-class Weights:
+class LossWeights:
     """The five weights of the losses, lambda 1 to 5 in the paper."""
 
     reconstruction: float
@@ -31,7 +31,7 @@ class Terms:
     kl: Tensor
     classification: Tensor
 
-    def total(self, weights: Weights, kl_share: float = 1.0) -> Tensor:
+    def total(self, weights: LossWeights, kl_share: float = 1.0) -> Tensor:
         """Return Eq. 7; `kl_share` in [0, 1] is how far the KL term is warmed up."""
         return (
             weights.reconstruction * self.reconstruction
@@ -65,7 +65,9 @@ class Penalty:
     quantisation: float
 
 
-def penalised_gradients(loss: Tensor, parameters: Sequence[Tensor], weights: Weights) -> tuple[list[Tensor], Penalty]:
+def penalised_gradients(
+    loss: Tensor, parameters: Sequence[Tensor], weights: LossWeights
+) -> tuple[list[Tensor], Penalty]:
     """Return the gradient of `loss + l4 * sum |g| + l5 * sum (g - B)^2`, g = grad loss and B = sign(g), and the sums.
 
     The gradient of the added terms is the Hessian of the loss times v, where v = l4 * sign(g) + 2 * l5 * (g - B) is

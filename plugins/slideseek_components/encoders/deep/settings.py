@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, fields
 from typing import Any, Literal, TypeAlias, get_args
 
-from slideseek_components.encoders.deep.loss import Weights
+from slideseek_components.encoders.deep.loss import LossWeights
 from slideseek_components.encoders.deep.network import Activation, Shape
 
 Preset: TypeAlias = Literal["paper", "best"]
@@ -68,9 +68,9 @@ class Settings:
                 raise ValueError(f"layers: any of {', '.join(known)}, encoder, decoder, not {layer!r}")
 
     @property
-    def weights(self) -> Weights:
+    def loss_weights(self) -> LossWeights:
         """The weights of the five losses."""
-        return Weights(self.lambda_rec, self.lambda_kl, self.lambda_cls, self.lambda_sparse, self.lambda_binary)
+        return LossWeights(self.lambda_rec, self.lambda_kl, self.lambda_cls, self.lambda_sparse, self.lambda_binary)
 
     @property
     def classifies(self) -> bool:
@@ -78,14 +78,14 @@ class Settings:
         return bool(self.labels and self.lambda_cls)
 
     @property
-    def learns_tables(self) -> bool:
+    def learns_from_gradients(self) -> bool:
         """Whether gradients of training slides are learnt from: which to keep, their mean, their spread."""
         return bool(self.keep or self.centre or self.scale)
 
     @property
     def by_site(self) -> bool:
         """Whether that is learnt site by site."""
-        return self.statistics == "site" and self.learns_tables
+        return self.statistics == "site" and self.learns_from_gradients
 
     def training_options(self) -> dict[str, Any]:
         """Return the options that decide the trained weights; the others decide what is read from them."""
@@ -102,6 +102,10 @@ class Settings:
             for name, size in self.shape(width).layers().items()
             if not self.layers or any(name == layer or name.startswith(f"{layer}.") for layer in self.layers)
         }
+
+    def coded_entries(self, width: int) -> int:
+        """Return how many entries the gradient of those layers has: every weight and every bias."""
+        return sum(outputs * (inputs + 1) for outputs, inputs in self.coded_layers(width).values())
 
 
 PRESETS: dict[Preset, dict[str, Any]] = {
@@ -125,8 +129,8 @@ PRESETS: dict[Preset, dict[str, Any]] = {
 def resolved(preset: Preset, given: dict[str, Any]) -> Settings:
     """Return the settings of `preset`, where an option that is given (not None) wins over the preset.
 
-    given: the options an encoder has, None for left out; what a preset says of options it does not have is no
-    concern of it. Statistics follow the sites: an unconditioned encoder takes those of all slides.
+    given: the options an encoder has, None for left out; what a preset says of other options is ignored. Statistics
+    follow the sites: an unconditioned encoder takes those of all slides.
     """
     if preset not in PRESETS:
         raise ValueError(f"preset: one of {', '.join(PRESETS)}, not {preset!r}")

@@ -75,8 +75,8 @@ class PatchStream:
         return Batch(x, slide)
 
     def _pooled(self, rng: np.random.Generator) -> Iterator[Batch]:
-        room = self._pool + PIECE
-        x, slide, held = np.empty((room, self._width), dtype=np.float32), np.empty(room, dtype=np.int64), 0
+        most = self._pool + PIECE
+        x, slide, held = np.empty((most, self._width), dtype=np.float32), np.empty(most, dtype=np.int64), 0
         waiting = [self._pieces[i] for i in rng.permutation(len(self._pieces))[::-1]]
         while waiting or held:
             while waiting and held < self._pool:

@@ -15,15 +15,14 @@ from slideseek.errors import SlideseekError
 from slideseek.interfaces import Progress
 from slideseek.types import Bag
 from slideseek_components.encoders.deep.checkpoint import (
-    Progressed,
-    Row,
+    LogRow,
+    TrainingState,
     drop_checkpoint,
     read_checkpoint,
     write_checkpoint,
 )
-from slideseek_components.encoders.deep.inputs import Inputs
 from slideseek_components.encoders.deep.loss import Terms, cvae_terms, penalised_gradients
-from slideseek_components.encoders.deep.network import CVAE
+from slideseek_components.encoders.deep.network import CVAE, Inputs
 from slideseek_components.encoders.deep.settings import Settings
 from slideseek_components.encoders.deep.stream import Batch, PatchStream
 from slideseek_components.encoders.deep.training_set import TrainingSet
@@ -63,7 +62,7 @@ class Trainer:
             self._parameters, lr=self.settings.learning_rate, weight_decay=self.settings.weight_decay, fused=True
         )
 
-    def run(self, folder: Path | None, fingerprint: str, progress: Progress | None) -> list[Row]:
+    def run(self, folder: Path | None, fingerprint: str, progress: Progress | None) -> list[LogRow]:
         """Train to the last epoch or the early stop, and return the log; the network then holds the best weights.
 
         folder: where a checkpoint is kept and looked for, None to keep none.
@@ -71,7 +70,7 @@ class Trainer:
         shapes = {name: p.shape for name, p in self.network.named_parameters()}
         state = read_checkpoint(folder, fingerprint, shapes) if folder else None
         if state is None:
-            state = Progressed(0, {}, {}, {}, {}, math.inf, 0, 0, [])
+            state = TrainingState(0, {}, {}, {}, {}, math.inf, 0, 0, [])
         else:
             self._restore(state)
         settings = self.settings
@@ -98,7 +97,7 @@ class Trainer:
             self.network.load_state_dict(state.best)
         return state.log
 
-    def _epoch(self, number: int, state: Progressed) -> Row:
+    def _epoch(self, number: int, state: TrainingState) -> LogRow:
         noise = np.random.default_rng([self.seed, number, 1])
         warm = min(1.0, (number + 1) / (self.settings.kl_warmup + 1))
         sums: dict[str, float] = {}
@@ -108,8 +107,8 @@ class Trainer:
                 group["lr"] = rate
             drawn = noise.standard_normal((len(batch.x), self.settings.latent), dtype=np.float32)
             terms = self._terms(batch, torch.from_numpy(drawn).to(self.device))
-            loss = terms.total(self.settings.weights, warm)
-            gradients, penalty = penalised_gradients(loss, self._parameters, self.settings.weights)
+            loss = terms.total(self.settings.loss_weights, warm)
+            gradients, penalty = penalised_gradients(loss, self._parameters, self.settings.loss_weights)
             seen = {
                 "loss": float(loss.detach())
                 + self.settings.lambda_sparse * penalty.l1
@@ -162,23 +161,23 @@ class Trainer:
         total = 0.0
         with torch.no_grad():
             for batch in self._held_out.epoch(0):
-                total += float(self._terms(batch, None).total(self.settings.weights)) * len(batch.x)
+                total += float(self._terms(batch, None).total(self.settings.loss_weights)) * len(batch.x)
         return total / max(1, self._held_out.patches)
 
-    def _remember(self, state: Progressed, loss: float) -> None:
+    def _remember(self, state: TrainingState, loss: float) -> None:
         if loss < state.best_loss:
             state.best_loss, state.waited = loss, 0
             state.best = {name: p.detach().clone() for name, p in self.network.named_parameters()}
         else:
             state.waited += 1
 
-    def _capture(self, state: Progressed) -> None:
+    def _capture(self, state: TrainingState) -> None:
         state.weights = dict(self.network.named_parameters())
         adam = [self._optimiser.state[p] for p in self._parameters]
         state.first = {name: s["exp_avg"] for name, s in zip(self._names, adam)}
         state.second = {name: s["exp_avg_sq"] for name, s in zip(self._names, adam)}
 
-    def _restore(self, state: Progressed) -> None:
+    def _restore(self, state: TrainingState) -> None:
         self.network.load_state_dict(state.weights)
         for name, parameter in zip(self._names, self._parameters):
             self._optimiser.state[parameter] = {

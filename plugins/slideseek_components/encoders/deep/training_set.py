@@ -10,7 +10,7 @@ import numpy as np
 
 from slideseek.errors import SlideseekError
 from slideseek.types import Bag, Float64, Int64, Mask
-from slideseek_components.encoders.checks import finite_features
+from slideseek_components.encoders.bags import finite_features
 
 _ROWS = 1024
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from slideseek_components.encoders.deep.loss import Weights, cvae_terms, penalised_gradients
+from slideseek_components.encoders.deep.loss import LossWeights, cvae_terms, penalised_gradients
 from slideseek_components.encoders.deep.network import CVAE, Shape
 
 CASES = {"fv": (0.0, 0.0), "sfv": (0.03, 0.0), "bfv": (0.0, 0.02), "sbfv": (0.03, 0.02)}
@@ -43,9 +43,9 @@ def added(network, loss, l4, l5, signs=None):
 
 def test_terms_equal_eq_7(case):
     network = case[0]
-    got = cvae_terms(*case).total(Weights(0.7, 0.2, 1.3, 0, 0))
+    got = cvae_terms(*case).total(LossWeights(0.7, 0.2, 1.3, 0, 0))
     assert got.item() == pytest.approx(eq7(*case, 0.7, 0.2, 1.3).item(), rel=1e-12)
-    half = cvae_terms(*case).total(Weights(0.7, 0.2, 1.3, 0, 0), kl_share=0.5)
+    half = cvae_terms(*case).total(LossWeights(0.7, 0.2, 1.3, 0, 0), kl_share=0.5)
     assert half.item() == pytest.approx(eq7(*case, 0.7, 0.1, 1.3).item(), rel=1e-12)
     assert network.shape.labels == 3
 
@@ -54,8 +54,8 @@ def test_terms_equal_eq_7(case):
 def test_gradients_and_sums_equal_the_transcription(case, name):
     network, (l4, l5) = case[0], CASES[name]
     parameters = list(network.parameters())
-    loss = cvae_terms(*case).total(Weights(0.7, 0.2, 1.3, l4, l5))
-    gradients, penalty = penalised_gradients(loss, parameters, Weights(0.7, 0.2, 1.3, l4, l5))
+    loss = cvae_terms(*case).total(LossWeights(0.7, 0.2, 1.3, l4, l5))
+    gradients, penalty = penalised_gradients(loss, parameters, LossWeights(0.7, 0.2, 1.3, l4, l5))
     plain = eq7(*case, 0.7, 0.2, 1.3)
     extra, l1, squares, _ = added(network, plain, l4, l5)
     wanted = torch.autograd.grad(plain + extra, parameters)
@@ -68,7 +68,7 @@ def test_gradients_and_sums_equal_the_transcription(case, name):
 @pytest.mark.parametrize("name", CASES)
 def test_gradients_equal_finite_differences_with_the_signs_held_fixed(case, name):
     network, (l4, l5) = case[0], CASES[name]
-    weights = Weights(0.7, 0.2, 1.3, l4, l5)
+    weights = LossWeights(0.7, 0.2, 1.3, l4, l5)
     parameters = list(network.parameters())
     gradients, _ = penalised_gradients(cvae_terms(*case).total(weights), parameters, weights)
     signs = added(network, eq7(*case, 0.7, 0.2, 1.3), l4, l5)[3]

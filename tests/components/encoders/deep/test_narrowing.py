@@ -4,11 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from slideseek_components.encoders.deep.extraction import entries_of
-from slideseek_components.encoders.deep.gradients import Gradients, Job
-from slideseek_components.encoders.deep.inputs import Inputs
-from slideseek_components.encoders.deep.narrowing import narrowed
-from slideseek_components.encoders.deep.network import CVAE, Shape
+from slideseek_components.encoders.deep.network import CVAE, Inputs, Shape
+from slideseek_components.encoders.deep.patch_gradients import entries_of, narrowed
+from slideseek_components.encoders.deep.slide_gradients import Gradients, SlideInput
 
 
 def make(dtype=torch.float64, activation="tanh"):
@@ -59,14 +57,16 @@ def test_a_slide_gets_the_same_bits_beside_slides_that_ask_for_other_layers():
     gradients = Gradients(network, Inputs.plain(10, 0.0), network.shape.layers())
     rng = np.random.default_rng(0)
     asked = [
-        gradients.part(first_entries(network, "encoder.0", [1, 4])),
-        gradients.part(np.concatenate([first_entries(network, "decoder.0", [2]), [gradients.size - 1]])),
-        gradients.part(first_entries(network, "decoder.2", [2, 3, 5])),
-        gradients.part(None),
+        gradients.wanted(first_entries(network, "encoder.0", [1, 4])),
+        gradients.wanted(np.concatenate([first_entries(network, "decoder.0", [2]), [gradients.size - 1]])),
+        gradients.wanted(first_entries(network, "decoder.2", [2, 3, 5])),
+        gradients.wanted(None),
     ]
-    assert [part.narrow is not None for part in asked] == [True, True, False, False]
-    jobs = [Job(rng.normal(size=(n, 10)).astype(np.float32), 1, asked[n % 4]) for n in (1, 2, 3, 4, 9, 18, 40, 51)]
-    alone = [next(gradients.means([job])) for job in jobs]
+    assert [wanted.narrow is not None for wanted in asked] == [True, True, False, False]
+    inputs = [
+        SlideInput(rng.normal(size=(n, 10)).astype(np.float32), 1, asked[n % 4]) for n in (1, 2, 3, 4, 9, 18, 40, 51)
+    ]
+    alone = [next(gradients.means([one])) for one in inputs]
     for order in (list(range(8)), [7, 2, 5, 0, 6, 1, 3, 4]):
-        for i, mean in zip(order, gradients.means([jobs[i] for i in order])):
+        for i, mean in zip(order, gradients.means([inputs[i] for i in order])):
             assert mean.tobytes() == alone[i].tobytes()

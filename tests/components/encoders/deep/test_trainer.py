@@ -79,7 +79,7 @@ def test_resumes_with_the_same_bits(tmp_path, stop_after):
     assert isinstance(encoder, Checkpointed)
     assert weights(encoder) == weights(wanted)
     assert encoder.log_ == wanted.log_
-    assert encoder.model_.tables[""].chosen.tolist() == wanted.model_.tables[""].chosen.tolist()
+    assert encoder.model_.kept[""].chosen.tolist() == wanted.model_.kept[""].chosen.tolist()
 
 
 KILLER = """

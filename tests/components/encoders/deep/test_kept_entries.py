@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from slideseek_components.encoders.deep.selection import choose, make_table, spread
+from slideseek_components.encoders.deep.kept_entries import choose, keep_entries, spread
 from slideseek_components.encoders.deep.settings import Settings
 
 
@@ -55,14 +55,14 @@ def test_classes_of_one_slide_are_told_apart_by_the_variance_between_them(data):
         assert choose(found, "separation", 5).tolist() == choose(found, "variance", 5).tolist()
 
 
-def test_table_centres_and_scales_by_training_slides(data):
+def test_kept_entries_are_centred_and_scaled_by_training_slides(data):
     labels, values = data
-    table = make_table(spread(zip(labels, values)), Settings(keep=10, centre=True, scale=True))
-    chosen = table.chosen
+    kept = keep_entries(spread(zip(labels, values)), Settings(keep=10, centre=True, scale=True))
+    chosen = kept.chosen
     wanted = (values[0, chosen] - values[:, chosen].mean(axis=0)) / values[:, chosen].std(axis=0)
-    np.testing.assert_allclose(table.apply(values[0, chosen]), wanted, rtol=1e-5, atol=1e-6)
-    plain = make_table(spread(zip(labels, values)), Settings(keep=0))
+    np.testing.assert_allclose(kept.apply(values[0, chosen]), wanted, rtol=1e-5, atol=1e-6)
+    plain = keep_entries(spread(zip(labels, values)), Settings(keep=0))
     assert plain.chosen is None and plain.centre is None and plain.scale is None
     assert np.array_equal(plain.apply(values[0]), values[0])
-    constant = make_table(spread([("a", np.ones(2)), ("a", np.ones(2))]), Settings(scale=True))
+    constant = keep_entries(spread([("a", np.ones(2)), ("a", np.ones(2))]), Settings(scale=True))
     assert constant.scale.tolist() == [1, 1]

@@ -7,12 +7,10 @@ import pytest
 import torch
 
 from slideseek_components.encoders.deep.device import reproducible
-from slideseek_components.encoders.deep.extraction import entries_of, full_sums
-from slideseek_components.encoders.deep.gradients import Gradients, Job
-from slideseek_components.encoders.deep.inputs import Inputs
-from slideseek_components.encoders.deep.network import CVAE, Shape
-from slideseek_components.encoders.deep.traces import Pass, Traces
-from slideseek_components.encoders.deep.workers import run
+from slideseek_components.encoders.deep.network import CVAE, Inputs, Shape
+from slideseek_components.encoders.deep.patch_gradients import Pass, Traces, entries_of, full_sums
+from slideseek_components.encoders.deep.slide_gradients import Gradients, SlideInput
+from slideseek_components.single_core import run_tasks
 
 
 def make(sites=2, labels=3, activation="relu", hidden=(12, 9), width=10, dtype=torch.float64):
@@ -21,7 +19,7 @@ def make(sites=2, labels=3, activation="relu", hidden=(12, 9), width=10, dtype=t
 
 def traced(network, x, site, wanted):
     """The traces of the sum over patches."""
-    traces = Traces.room(network.shape, len(x), wanted, x.dtype, x.device)
+    traces = Traces.unwritten(network.shape, len(x), wanted, x.dtype, x.device)
     traces.inward["encoder.0"].copy_(x)
     sites = torch.nn.functional.one_hot(site, network.shape.sites).to(x) if network.shape.sites else x[:, :0]
     Pass(network)(traces, sites, torch.full((len(x), 1), 2.0).to(x))
@@ -29,7 +27,7 @@ def traced(network, x, site, wanted):
 
 
 def per_patch(network, x, site):
-    """The mean over patches of Eq. 15's gradient, one autograd call a patch."""
+    """The mean over patches of Eq. 15's gradient, one autograd call per patch."""
     total = 0
     for t in range(len(x)):
         out = network(x[t : t + 1], site[t : t + 1], None)
@@ -48,7 +46,7 @@ def test_equals_the_per_patch_average(activation, sites, labels, hidden):
     x, site = torch.randn(17, 10, dtype=torch.float64), torch.zeros(17, dtype=torch.int64)
     layers = network.shape.layers()
     out = torch.empty(network.shape.parameters(), dtype=torch.float64)
-    run(full_sums(layers, traced(network, x, site, layers), out), 1)
+    run_tasks(full_sums(layers, traced(network, x, site, layers), out), 1)
     torch.testing.assert_close(out / 17, per_patch(network, x, site), rtol=1e-9, atol=1e-12)
 
 
@@ -56,7 +54,7 @@ def test_equals_the_per_patch_average_in_float32_at_full_size():
     network = CVAE.seeded(0, Shape(1024, 10, 29), "relu")
     features = np.random.default_rng(0).normal(size=(20, 1024)).astype(np.float32)
     gradients = Gradients(network, Inputs.plain(1024, 0.0), network.shape.layers())
-    got = next(gradients.means([Job(features, 4, gradients.part(None))]))
+    got = next(gradients.means([SlideInput(features, 4, gradients.wanted(None))]))
     wanted = per_patch(network.double(), torch.from_numpy(features).double(), torch.full((20,), 4)).numpy()
     assert np.abs(got - wanted).max() < 1e-6 * np.abs(wanted).max()
     assert np.linalg.norm(got - wanted) < 1e-6 * np.linalg.norm(wanted)
@@ -67,7 +65,7 @@ def test_equals_finite_differences():
     x, site = torch.randn(6, 10, dtype=torch.float64), torch.tensor([0, 1, 1, 0, 1, 0])
     layers = network.shape.layers()
     out = torch.empty(network.shape.parameters(), dtype=torch.float64)
-    run(full_sums(layers, traced(network, x, site, layers), out), 1)
+    run_tasks(full_sums(layers, traced(network, x, site, layers), out), 1)
     flat = torch.nn.utils.parameters_to_vector(network.parameters()).detach()
 
     def loss(vector):
@@ -88,7 +86,7 @@ def test_chosen_entries_equal_the_whole(count):
     features = np.random.default_rng(1).normal(size=(40, 10)).astype(np.float32)
     gradients = Gradients(network, Inputs.plain(10, 0.0), network.shape.layers())
     chosen = np.sort(np.random.default_rng(2).choice(gradients.size, count, replace=False))
-    whole, some = (next(gradients.means([Job(features, 1, gradients.part(part))])) for part in (None, chosen))
+    whole, some = (next(gradients.means([SlideInput(features, 1, gradients.wanted(part))])) for part in (None, chosen))
     np.testing.assert_allclose(some, whole[chosen], rtol=1e-12, atol=1e-14)
 
 
@@ -113,7 +111,7 @@ def test_entries_cover_weights_and_biases_of_every_layer():
     x, site = torch.randn(5, 10, dtype=torch.float64), torch.ones(5, dtype=torch.int64)
     traces = traced(network, x, site, layers)
     whole = torch.empty(size, dtype=torch.float64)
-    run(full_sums(layers, traces, whole), 1)
+    run_tasks(full_sums(layers, traces, whole), 1)
     order = np.random.default_rng(0).permutation(size)
     entries = entries_of(layers, order)
     assert [entry.layer for entry in entries] == list(layers)
@@ -135,33 +133,37 @@ def test_the_bits_depend_neither_on_the_threads_nor_on_company(activation, hidde
     slides = [rng.normal(size=(size, 64)).astype(np.float32) for size in sizes]
     gradients = Gradients(network, Inputs.plain(64, 0.0), shape.layers())
     every = {"whole": 0, "few": 40, "many": 5}[part]
-    chosen = gradients.part(np.arange(0, gradients.size, every) if every else None)
-    jobs = [Job(slide, i % 3, chosen) for i, slide in enumerate(slides)]
+    chosen = gradients.wanted(np.arange(0, gradients.size, every) if every else None)
+    inputs = [SlideInput(slide, i % 3, chosen) for i, slide in enumerate(slides)]
     with reproducible(1):
-        alone = [next(gradients.means([job])).tobytes() for job in jobs]
+        alone = [next(gradients.means([one])).tobytes() for one in inputs]
         for threads in (1, 2, 3, 5):
-            assert [mean.tobytes() for mean in gradients.means(jobs, threads)] == alone
+            assert [mean.tobytes() for mean in gradients.means(inputs, threads)] == alone
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_the_bits_are_the_same_at_full_size(dtype):
     shape = Shape(1024, 10, 29)
     network, rng = CVAE.seeded(0, shape, "elu").to(dtype), np.random.default_rng(5)
-    inputs = Inputs(rng.normal(size=1024), rng.uniform(0.5, 2, 1024), 5.0)
-    gradients = Gradients(network, inputs, shape.layers())
-    parts = [gradients.part(None), gradients.part(np.arange(0, gradients.size, 300))]
-    jobs = [Job(rng.normal(size=(n, 1024)).astype(np.float32), n % 10, part) for n in (100, 9, 140) for part in parts]
+    scaled = Inputs(rng.normal(size=1024), rng.uniform(0.5, 2, 1024), 5.0)
+    gradients = Gradients(network, scaled, shape.layers())
+    both = [gradients.wanted(None), gradients.wanted(np.arange(0, gradients.size, 300))]
+    inputs = [
+        SlideInput(rng.normal(size=(n, 1024)).astype(np.float32), n % 10, wanted)
+        for n in (100, 9, 140)
+        for wanted in both
+    ]
     with reproducible(1):
-        alone = [next(gradients.means([job])).tobytes() for job in jobs]
+        alone = [next(gradients.means([one])).tobytes() for one in inputs]
         for threads in (1, 2, 3):
-            assert [mean.tobytes() for mean in gradients.means(jobs, threads)] == alone
+            assert [mean.tobytes() for mean in gradients.means(inputs, threads)] == alone
 
 
 @pytest.mark.parametrize("site", [2, -3])
 def test_a_site_that_the_network_does_not_know_is_an_error(site):
     gradients = Gradients(make(), Inputs.plain(10, 0.0), make().shape.layers())
     with pytest.raises(IndexError):
-        next(gradients.means([Job(np.zeros((3, 10), np.float32), site, gradients.part(None))]))
+        next(gradients.means([SlideInput(np.zeros((3, 10), np.float32), site, gradients.wanted(None))]))
 
 
 @pytest.mark.parametrize("threads", [1, 2])
@@ -172,7 +174,7 @@ def test_features_that_cannot_be_read_are_an_error_and_the_next_slide_is_not(thr
 
     gradients = Gradients(make(), Inputs.plain(10, 0.0), make().shape.layers())
     features = np.random.default_rng(0).normal(size=(120, 10)).astype(np.float32)
-    good, bad = (Job(rows, 0, gradients.part(None)) for rows in (features, features.view(Broken)))
+    good, bad = (SlideInput(rows, 0, gradients.wanted(None)) for rows in (features, features.view(Broken)))
     wanted = next(gradients.means([good], threads)).tobytes()
     with pytest.raises(OSError, match="the disk is gone"):
         next(gradients.means([bad], threads))
@@ -180,7 +182,7 @@ def test_features_that_cannot_be_read_are_an_error_and_the_next_slide_is_not(thr
 
 
 def test_rows_of_rows_are_counted_from_the_first_of_these():
-    traces = Traces.room(Shape(10, 0, 0, (4,), 2), 9, ["mu"], torch.float32, torch.device("cpu"))
+    traces = Traces.unwritten(Shape(10, 0, 0, (4,), 2), 9, ["mu"], torch.float32, torch.device("cpu"))
     traces.inward["mu"][:] = torch.arange(9)[:, None]
     assert traces.rows(2, 8).rows(1, 3)["mu"].inward[:, 0].tolist() == [3, 4]
 
@@ -189,18 +191,18 @@ def test_rows_of_rows_are_counted_from_the_first_of_these():
 def test_what_a_chunk_left_in_memory_is_gone_with_the_next(every, monkeypatch):
     network = make(hidden=(16,), width=64, dtype=torch.float32)
     gradients = Gradients(network, Inputs.plain(64, 0.0), network.shape.layers())
-    room, made, alive = Traces.room, [], []
+    unwritten, made, alive = Traces.unwritten, [], []
 
     def counted(*arguments):
-        traces = room(*arguments)
+        traces = unwritten(*arguments)
         made.append(weakref.ref(traces.inward["encoder.0"]))
         alive.append(sum(each() is not None for each in made))
         return traces
 
-    monkeypatch.setattr(Traces, "room", counted)
+    monkeypatch.setattr(Traces, "unwritten", counted)
     features = np.random.default_rng(0).normal(size=(5_000, 64)).astype(np.float32)
-    part = gradients.part(np.arange(0, gradients.size, every) if every else None)
-    next(gradients.means([Job(features, 0, part)]))
+    wanted = gradients.wanted(np.arange(0, gradients.size, every) if every else None)
+    next(gradients.means([SlideInput(features, 0, wanted)]))
     assert len(made) == 20 and max(alive) <= 2
 
 
@@ -209,15 +211,15 @@ def test_a_long_slide_is_taken_in_chunks_with_bounded_memory(tmp_path):
 
     network, peaks = make(hidden=(16,), width=64, dtype=torch.float32), []
     gradients = Gradients(network, Inputs.plain(64, 0.0), network.shape.layers())
-    part = gradients.part(np.arange(0, gradients.size, 100))
-    assert part.entries
+    wanted = gradients.wanted(np.arange(0, gradients.size, 100))
+    assert wanted.entries
     for rows in (2_000, 40_000):
         path = tmp_path / f"{rows}.npy"
         np.lib.format.open_memmap(path, "w+", dtype=np.float32, shape=(rows, 64))[:] = np.random.default_rng(
             rows
         ).normal(size=(rows, 64))
         tracemalloc.start()
-        next(gradients.means([Job(np.load(path, mmap_mode="r"), 0, part)]))
+        next(gradients.means([SlideInput(np.load(path, mmap_mode="r"), 0, wanted)]))
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
     # The order of the patches is 8 bytes each; the patches themselves are 256 bytes each and are never held.

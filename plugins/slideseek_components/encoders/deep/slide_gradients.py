@@ -1,4 +1,4 @@
-"""Mean gradients of slides: canonical patch order, fixed chunks, many slides a pass."""
+"""Mean gradients of slides (Eq. 15): canonical patch order, fixed chunks, many slides per pass."""
 
 from __future__ import annotations
 
@@ -11,19 +11,24 @@ from typing import TypeAlias
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from slideseek.types import Float32, Float64, Int64
-from slideseek_components.encoders.deep.chunks import Chunk, Load
-from slideseek_components.encoders.deep.extraction import Entries, entries_of, full_sums
-from slideseek_components.encoders.deep.inputs import Inputs
-from slideseek_components.encoders.deep.narrowing import Narrow, narrowed
-from slideseek_components.encoders.deep.network import CVAE
-from slideseek_components.encoders.deep.traces import Pass, Traces
-from slideseek_components.encoders.deep.workers import longest_first, run
-from slideseek_components.encoders.order import CHUNK, canonical_rows
+from slideseek_components.encoders.bags import CHUNK, canonical_rows
+from slideseek_components.encoders.deep.network import CVAE, Inputs
+from slideseek_components.encoders.deep.patch_gradients import (
+    LayerEntries,
+    NarrowedLayer,
+    Pass,
+    Traces,
+    entries_of,
+    full_sums,
+    narrowed,
+)
+from slideseek_components.single_core import longest_first, run_tasks
 
 _FEW = 16
-"""Entries are taken one by one when they are fewer than one in so many, else picked from the whole gradient."""
+"""Entries are taken one by one when they are fewer than one in this many, else picked from the whole gradient."""
 
 _ALIGN = 8
 """Slides start at multiples of this row in a pass and are padded to it: matrix products treat the rows of a full tile
@@ -31,40 +36,77 @@ alike, so that a patch gets the same bits alone and in company. Tiles of 4 rows 
 
 _STEP = 32
 """Values that activations compute in one step. Those left over at the end may be rounded otherwise, so there are none:
-rows are padded further where a layer is no multiple of a few outputs."""
+rows are padded further where the outputs of a layer are not a multiple of a few."""
 
 _BLOCK = 48
 """Rows a thread takes at least: with fewer, reading the weights takes longer than the arithmetic."""
 
 _LINE = 16
-"""So many rows of any width fill whole cache lines: a precaution, no bit was seen to depend on it."""
+"""This many rows of any width fill whole cache lines: a precaution, no bit was seen to depend on it."""
 
 Values: TypeAlias = Float32 | Float64
 
 
 @dataclass(frozen=True)
-class Part:
-    """Which entries of the gradient are wanted: flat positions, None for all; `entries` when they are few.
+class WantedEntries:
+    """Which entries of a gradient are wanted: flat positions, None for all; `entries` when they are few.
 
-    narrow: of the first layer of `entries`, whose outputs are then numbered as it does.
+    narrow: the first layer of `entries`, whose outputs are then numbered as in it.
     """
 
     chosen: Int64 | None = None
-    entries: tuple[Entries, ...] = ()
-    narrow: Narrow | None = None
+    entries: tuple[LayerEntries, ...] = ()
+    narrow: NarrowedLayer | None = None
 
 
 @dataclass(frozen=True)
-class Job:
-    """One slide to take the gradient of: raw features (n, width), the number of its site, which part of it."""
+class SlideInput:
+    """One slide to take the gradient of: raw features (n, width), the number of its site, which entries are wanted."""
 
     features: Float32
     site: int
-    part: Part
+    wanted: WantedEntries
 
 
 @dataclass(frozen=True)
-class Sum:
+class Chunk:
+    """Patches of one slide that go through the network together.
+
+    slide: its number among the slides. features: all of the slide's, (n, width). rows: int64 (m,), which are meant.
+    site: the number of its site. count: a patch weighs 1 / count.
+    """
+
+    slide: int
+    features: Float32
+    rows: Int64
+    site: int
+    count: int
+
+
+@dataclass(frozen=True)
+class PassInput:
+    """What goes through the network in one pass: n rows, the chunks of some slides below each other.
+
+    parts: the first row, the features of a slide, and which rows of them follow. site: (n, sites), one-hot. factor:
+    (n, 1), as `Pass` takes it.
+    """
+
+    parts: Sequence[tuple[int, Float32, Int64]]
+    site: Tensor
+    factor: Tensor
+
+    def rows(self, start: int, stop: int) -> Float32:
+        """Return the raw features of rows `start` to `stop`."""
+        found = []
+        for first, features, rows in self.parts:
+            own = rows[max(start - first, 0) : max(stop - first, 0)]
+            if len(own):
+                found.append(features[own])
+        return found[0] if len(found) == 1 else np.concatenate(found)
+
+
+@dataclass(frozen=True)
+class PendingSum:
     """A sum over patches: `result` once all `tasks`, in any order, have run."""
 
     tasks: Sequence[Callable[[], None]]
@@ -100,13 +142,13 @@ class Gradients:
         """The type the passes are computed in."""
         return self.network.mu.weight.dtype
 
-    def part(self, chosen: Int64 | None) -> Part:
-        """Prepare flat positions, int64 (M,), for a `Job`; None is the whole gradient."""
+    def wanted(self, chosen: Int64 | None) -> WantedEntries:
+        """Prepare flat positions, int64 (M,), for a `SlideInput`; None is the whole gradient."""
         if chosen is None or len(chosen) * _FEW > self.size:
-            return Part(chosen)
-        return Part(chosen, *narrowed(self.network, entries_of(self.layers, chosen)))
+            return WantedEntries(chosen)
+        return WantedEntries(chosen, *narrowed(self.network, entries_of(self.layers, chosen)))
 
-    def means(self, jobs: Sequence[Job], threads: int = 1) -> Iterator[Values]:
+    def means(self, slides: Sequence[SlideInput], threads: int = 1) -> Iterator[Values]:
         """Yield, slide by slide, the mean over patches: (size,) or (M,). threads: of the CPU, 1 on other devices.
 
         Chunks are added up in float64. The whole gradient of a slide of one chunk stays in the type of the pass: it
@@ -115,10 +157,10 @@ class Gradients:
         sums: dict[int, Values] = {}
         done = 0
         # Whole gradients are long: one pass of small slides makes many of them, and one is enough at a time.
-        together = threads if all(job.part.entries for job in jobs) else 1
-        passes = self._passes(jobs)
+        together = threads if all(slide.wanted.entries for slide in slides) else 1
+        passes = self._passes(slides)
         while group := list(islice(passes, together)):
-            for number, found in self._take(group, jobs, threads):
+            for number, found in self._take(group, slides, threads):
                 sums[number] = sums[number].astype(np.float64) + found if number in sums else found
             unfinished = group[-1][-1].slide
             while done < unfinished:
@@ -129,12 +171,14 @@ class Gradients:
     def traces(self, features: Float32, site: int, wanted: Sequence[str]) -> Iterator[tuple[Int64, Traces]]:
         """Yield (row numbers, traces of the `wanted` layers) of a slide's patches, chunk by chunk."""
         for rows in canonical_rows(features):
-            load = self._load([Chunk(0, features, rows, site, 1)])
-            traces = self._room(load, wanted)
-            self._trace(load, traces)
+            stacked = self._stacked([Chunk(0, features, rows, site, 1)])
+            traces = self._unwritten(stacked, wanted)
+            self._trace(stacked, traces)
             yield rows, traces.rows(0, len(rows))
 
-    def _take(self, group: Sequence[list[Chunk]], jobs: Sequence[Job], threads: int) -> Iterator[tuple[int, Values]]:
+    def _take(
+        self, group: Sequence[list[Chunk]], slides: Sequence[SlideInput], threads: int
+    ) -> Iterator[tuple[int, Values]]:
         """Yield, chunk by chunk, the number of the slide and what the chunk adds to its mean.
 
         Each of `group` is a pass; passes run side by side, and are cut into blocks of rows where threads are left.
@@ -142,37 +186,37 @@ class Gradients:
         passed: list[Traces] = []
         blocks: list[tuple[int, Callable[[], None]]] = []
         for chunks in group:
-            load = self._load(chunks)
-            traces = self._room(load, self._asked([jobs[chunk.slide].part for chunk in chunks]))
-            for start, stop in pairwise(self._blocks(len(load.factor), threads // len(group))):
-                blocks.append((stop - start, partial(self._trace, load, traces.rows(start, stop))))
+            stacked = self._stacked(chunks)
+            traces = self._unwritten(stacked, self._asked([slides[chunk.slide].wanted for chunk in chunks]))
+            for start, stop in pairwise(self._blocks(len(stacked.factor), threads // len(group))):
+                blocks.append((stop - start, partial(self._trace, stacked, traces.rows(start, stop))))
             passed.append(traces)
-        sums: list[tuple[int, Sum]] = []
+        sums: list[tuple[int, PendingSum]] = []
 
         def prepare() -> None:  # needs no results: the thread that is done first does it
             for chunks, traces in zip(group, passed):
                 start = 0
                 for chunk in chunks:
                     own = traces.rows(start, start + len(chunk.rows))
-                    sums.append((chunk.slide, self._sum(own, jobs[chunk.slide].part)))
+                    sums.append((chunk.slide, self._sum(own, slides[chunk.slide].wanted)))
                     start += self._padded(len(chunk.rows))
 
-        run([*longest_first(blocks), prepare], threads)
-        run([task for _, found in sums for task in found.tasks], threads)
+        run_tasks([*longest_first(blocks), prepare], threads)
+        run_tasks([task for _, found in sums for task in found.tasks], threads)
         for number, found in sums:
             yield number, found.result()
 
-    def _asked(self, parts: Sequence[Part]) -> set[str]:
+    def _asked(self, wanted: Sequence[WantedEntries]) -> set[str]:
         """Return the layers whose traces are wanted."""
         asked: set[str] = set()
-        for part in parts:
-            layers = {entry.layer for entry in part.entries} or set(self.layers)
-            if part.narrow:
-                layers = layers - {part.narrow.layer} | {part.narrow.following}
+        for each in wanted:
+            layers = {entry.layer for entry in each.entries} or set(self.layers)
+            if each.narrow:
+                layers = layers - {each.narrow.layer} | {each.narrow.following}
             asked |= layers
         return asked
 
-    def _load(self, chunks: Sequence[Chunk]) -> Load:
+    def _stacked(self, chunks: Sequence[Chunk]) -> PassInput:
         """Put `chunks` below each other, each filled up to a multiple of rows with its last one; sums leave those out
         again."""
         sites, lengths = self.network.shape.sites, [self._padded(len(chunk.rows)) for chunk in chunks]
@@ -185,48 +229,48 @@ class Gradients:
                 site[start : start + length, chunk.site] = 1
             factor[start : start + length] = 2 / chunk.count
             start += length
-        return Load(parts, *(torch.from_numpy(array).to(self.device, self.dtype) for array in (site, factor)))
+        return PassInput(parts, *(torch.from_numpy(array).to(self.device, self.dtype) for array in (site, factor)))
 
-    def _room(self, load: Load, wanted: Iterable[str]) -> Traces:
-        return Traces.room(self.network.shape, len(load.factor), wanted, self.dtype, self.device)
+    def _unwritten(self, stacked: PassInput, wanted: Iterable[str]) -> Traces:
+        return Traces.unwritten(self.network.shape, len(stacked.factor), wanted, self.dtype, self.device)
 
-    def _trace(self, load: Load, traces: Traces) -> None:
-        """Write the rows of `load` that `traces` means."""
+    def _trace(self, stacked: PassInput, traces: Traces) -> None:
+        """Write the rows of `stacked` that `traces` means."""
         span = traces.span
-        self.inputs.write(load.rows(span.start, span.stop), traces.inward["encoder.0"][span])
-        self._pass(traces, load.site[span], load.factor[span])
+        self.inputs.write(stacked.rows(span.start, span.stop), traces.inward["encoder.0"][span])
+        self._pass(traces, stacked.site[span], stacked.factor[span])
 
-    def _sum(self, traces: Traces, part: Part) -> Sum:
+    def _sum(self, traces: Traces, wanted: WantedEntries) -> PendingSum:
         """Prepare the sum over the patches of one slide."""
-        if part.chosen is not None and part.entries:
-            values = np.empty(len(part.chosen))
+        if wanted.chosen is not None and wanted.entries:
+            values = np.empty(len(wanted.chosen))
             few: list[Callable[[], None]] = [
-                partial(self._write, values, entry, traces, part.narrow) for entry in part.entries
+                partial(self._write, values, entry, traces, wanted.narrow) for entry in wanted.entries
             ]
-            return Sum(few, lambda: values)
+            return PendingSum(few, lambda: values)
         out = torch.empty(self.size, dtype=self.dtype, device=self.device)
 
         def whole() -> Values:
             gradient: Values = out.cpu().numpy()
-            return gradient if part.chosen is None else gradient[part.chosen]
+            return gradient if wanted.chosen is None else gradient[wanted.chosen]
 
-        return Sum(full_sums(self.layers, traces, out), whole)
+        return PendingSum(full_sums(self.layers, traces, out), whole)
 
-    def _write(self, values: Float64, entry: Entries, traces: Traces, narrow: Narrow | None) -> None:
+    def _write(self, values: Float64, entry: LayerEntries, traces: Traces, narrow: NarrowedLayer | None) -> None:
         own = narrow is not None and narrow.layer == entry.layer
         trace = narrow.trace(self.network, traces) if narrow and own else traces[entry.layer]
         values[entry.place] = entry.sums(trace)
 
-    def _passes(self, jobs: Sequence[Job]) -> Iterator[list[Chunk]]:
-        """Yield the chunks that go through the network in one pass, slide by slide in the order of `jobs`."""
+    def _passes(self, slides: Sequence[SlideInput]) -> Iterator[list[Chunk]]:
+        """Yield the chunks that go through the network in one pass, slide by slide in the order of `slides`."""
         waiting: list[Chunk] = []
         filled = 0
-        for number, job in enumerate(jobs):
-            for rows in canonical_rows(job.features):
+        for number, slide in enumerate(slides):
+            for rows in canonical_rows(slide.features):
                 if waiting and filled + self._padded(len(rows)) > CHUNK:
                     yield waiting
                     waiting, filled = [], 0
-                waiting.append(Chunk(number, job.features, rows, job.site, len(job.features)))
+                waiting.append(Chunk(number, slide.features, rows, slide.site, len(slide.features)))
                 filled += self._padded(len(rows))
         if waiting:
             yield waiting

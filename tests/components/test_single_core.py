@@ -10,20 +10,20 @@ import pytest
 import torch
 
 from slideseek_components.encoders.deep.device import free_threads, reproducible
-from slideseek_components.encoders.deep.workers import run
+from slideseek_components.single_core import run_tasks
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3, 8])
 @pytest.mark.parametrize("count", [0, 1, 2, 7])
 def test_every_task_runs_once(threads, count):
     done = []
-    run([lambda i=i: done.append(i) for i in range(count)], threads)
+    run_tasks([lambda i=i: done.append(i) for i in range(count)], threads)
     assert sorted(done) == list(range(count))
 
 
 def test_tasks_run_at_the_same_time():
     meeting, met = threading.Barrier(3, timeout=30), []
-    run([lambda: met.append(meeting.wait())] * 3, 3)
+    run_tasks([lambda: met.append(meeting.wait())] * 3, 3)
     assert sorted(met) == [0, 1, 2]
 
 
@@ -40,7 +40,7 @@ def test_after_an_error_the_tasks_under_way_end_and_no_other_begins(fails_in_mai
         log.append("ended")
 
     with pytest.raises(ArithmeticError, match="a task failed"):
-        run([task] * 2 + [lambda: log.append("began")] * 50, 2)
+        run_tasks([task] * 2 + [lambda: log.append("began")] * 50, 2)
     assert log[0] == "ended" and log.count("ended") == 1
     assert log.count("began") < 50  # the other thread may take some before the list is emptied
 
@@ -64,7 +64,7 @@ def test_every_task_computes_on_one_core_whatever_others_set():
                 if threading.current_thread() is not threading.main_thread():
                     seen.append(torch.get_num_threads())
 
-            run([task] * threads, threads)
+            run_tasks([task] * threads, threads)
     finally:
         stop.set()
         other.join()
@@ -75,7 +75,7 @@ def test_every_task_computes_on_one_core_whatever_others_set():
 def test_the_callers_settings_are_left_alone():
     before = free_threads()
     with reproducible(1):
-        run([lambda: None] * 9, 9)
+        run_tasks([lambda: None] * 9, 9)
     assert free_threads() == before
     found = []
     fresh = threading.Thread(target=lambda: found.append(torch.get_num_threads()))
@@ -92,12 +92,12 @@ def test_tasks_see_what_the_caller_has_set_for_numpy():
         seen.append(np.geterr()["over"])
 
     with np.errstate(over="raise"):
-        run([task] * 2, 2)
+        run_tasks([task] * 2, 2)
     assert seen == ["raise", "raise"]
 
 
 def test_a_forked_process_has_threads_and_locks_of_its_own():
-    run([threading.get_ident] * 2, 2)
+    run_tasks([threading.get_ident] * 2, 2)
     inside, leave = threading.Event(), threading.Event()
 
     def hold():
@@ -113,7 +113,7 @@ def test_a_forked_process_has_threads_and_locks_of_its_own():
 
     def child():
         with reproducible(1):
-            run([lambda: answers.put("done")] * 2, 2)
+            run_tasks([lambda: answers.put("done")] * 2, 2)
 
     process = context.Process(target=child, daemon=True)
     process.start()
@@ -129,12 +129,12 @@ def test_a_forked_process_has_threads_and_locks_of_its_own():
 def test_works_while_the_interpreter_ends():
     script = """
 import threading, time
-from slideseek_components.encoders.deep.workers import run
-run([int] * 2, 2)
+from slideseek_components.single_core import run_tasks
+run_tasks([int] * 2, 2)
 def late():
     threading.main_thread().join()
     done = []
-    run([lambda: done.append(1)] * 3, 2)
+    run_tasks([lambda: done.append(1)] * 3, 2)
     print(len(done))
 threading.Thread(target=late).start()
 """

@@ -13,8 +13,8 @@ from slideseek_components.encoders.deep.training_set import Moments
 
 
 @dataclass(frozen=True)
-class Table:
-    """What turns the gradient of a slide into the values of its code.
+class KeptEntries:
+    """The entries of the gradient that a code keeps, and what turns them into the values of the code.
 
     chosen: int64 (M,), ascending positions, None for all. centre, scale: float32 (M,), what is subtracted and then
     divided by, None where that is off.
@@ -96,12 +96,12 @@ def choose(found: Spread, by: Selection, count: int) -> Int64:
     return np.sort(np.lexsort((-found.variance, -score))[:count]).astype(np.int64)
 
 
-def make_table(found: Spread, settings: Settings) -> Table:
-    """Return the table that `settings` ask for."""
+def keep_entries(found: Spread, settings: Settings) -> KeptEntries:
+    """Return the entries that `settings` keep, with their centre and scale."""
     chosen = choose(found, settings.selection, settings.keep) if settings.keep else None
     kept = slice(None) if chosen is None else chosen
     scale = None
     if settings.scale:
         deviation = np.sqrt(found.variance[kept]).astype(np.float32)
         scale = np.where(deviation > 0, deviation, np.float32(1))
-    return Table(chosen, found.mean[kept].astype(np.float32) if settings.centre else None, scale)
+    return KeptEntries(chosen, found.mean[kept].astype(np.float32) if settings.centre else None, scale)

@@ -42,8 +42,8 @@ def entry_sums(
     alone, so that a sum is the same bits whatever else is asked for beside it.
     """
     out = np.zeros(len(row))
-    room = min(_BLOCK, left.shape[0])
-    a, b = np.empty((len(rows), room), left.dtype), np.empty((len(columns), room), right.dtype)
+    most = min(_BLOCK, left.shape[0])
+    a, b = np.empty((len(rows), most), left.dtype), np.empty((len(columns), most), right.dtype)
     for start in range(0, left.shape[0], _BLOCK):
         count = min(_BLOCK, left.shape[0] - start)
         _gather(left, rows, start, count, a)
