@@ -83,7 +83,7 @@ class QueryMaker:
 
         A file whose content is in the archive is that slide: its stored code and record are used.
         """
-        from slideseek.slides.identity import fingerprint
+        from slideseek.slides.content_fingerprint import fingerprint
         from slideseek.slides.reader import open_slide
 
         content = fingerprint(path)
@@ -115,7 +115,7 @@ class QueryMaker:
 
         Patches are selected inside the part, and asked with where their centre lies in it.
         """
-        from slideseek.slides.identity import fingerprint
+        from slideseek.slides.content_fingerprint import fingerprint
         from slideseek.slides.reader import open_slide
 
         row = self._slides.get(text)

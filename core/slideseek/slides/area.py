@@ -12,7 +12,7 @@ import numpy as np
 from slideseek.errors import SlideError, UsageError
 from slideseek.interfaces import Slide
 from slideseek.plugins import nearest
-from slideseek.slides.contours import Polygon, read_annotations
+from slideseek.slides.geojson import Polygon, read_annotations
 from slideseek.types import Float64, Mask
 
 _INSIDE = "give x,y,w,h of a rectangle inside the slide, in level-0 pixels, or with 'um' behind it in µm"

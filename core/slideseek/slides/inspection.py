@@ -11,7 +11,7 @@ from PIL import Image, ImageDraw
 from scipy import ndimage
 
 from slideseek.interfaces import Selector
-from slideseek.slides.contours import mask_from_geojson
+from slideseek.slides.geojson import mask_from_geojson
 from slideseek.slides.pyramid import PyramidSlide
 from slideseek.slides.reader import open_slide
 from slideseek.slides.resolution import finer_than_scanned

@@ -13,9 +13,9 @@ from PIL import Image
 from scipy import ndimage
 
 from slideseek.types import Mask, UInt8
-from slideseek_components.selectors.glass import otsu, stained
-from slideseek_components.selectors.ink import black_debris, pen_ink
+from slideseek_components.selectors.pen_and_debris import black_debris, pen_ink
 from slideseek_components.selectors.pixel_colours import extremes, grey
+from slideseek_components.selectors.tissue_threshold import otsu, stained
 
 TissueMethod: TypeAlias = Literal["hsv-otsu", "yottixel-hsd", "fluorescence"]
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from slideseek.interfaces import Outlined, Slide
-from slideseek.slides.contours import mask_from_geojson
+from slideseek.slides.geojson import mask_from_geojson
 from slideseek.types import Float64, Int32, Int64, Mask, UInt8
 from slideseek_components.selectors.tissue import TissueMethod, tissue_mask
 

@@ -9,7 +9,7 @@ from slideseek.errors import SlideError, UsageError
 from slideseek.slides.area import Annotations, Area, Region
 from slideseek.slides.image_reader import ArraySlide
 from slideseek.slides.outline import fill
-from slideseek.slides.region import RegionSlide
+from slideseek.slides.region_slide import RegionSlide
 
 SQUARE = [[10, 10], [20, 10], [20, 20], [10, 20], [10, 10]]
 FAR = [[50, 50], [60, 50], [60, 60], [50, 60]]
@@ -101,7 +101,7 @@ def test_a_file_that_outlines_nothing(tmp_path, value, message):
 def test_a_file_that_is_missing_or_huge(tmp_path, monkeypatch):
     with pytest.raises(SlideError, match=r"none\.geojson cannot be read"):
         Annotations.read(tmp_path / "none.geojson")
-    monkeypatch.setattr("slideseek.slides.contours.MAX_GEOJSON_BYTES", 10)
+    monkeypatch.setattr("slideseek.slides.geojson.MAX_GEOJSON_BYTES", 10)
     with pytest.raises(SlideError, match="simplify the annotations"):
         Annotations.read(written(tmp_path / "huge.geojson", polygon(SQUARE)))
 

@@ -14,8 +14,8 @@ from hypothesis.extra.numpy import arrays
 from scipy import ndimage
 
 from slideseek.errors import SlideError
-from slideseek.slides import contours
-from slideseek.slides.contours import geojson_from_mask, mask_from_geojson, read_polygons
+from slideseek.slides import geojson
+from slideseek.slides.geojson import geojson_from_mask, mask_from_geojson, read_polygons
 from slideseek.slides.outline import fill, outlines
 from slideseek.types import Mask
 
@@ -173,7 +173,7 @@ def test_binary_file(tmp_path: Path) -> None:
 
 
 def test_size_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(contours, "MAX_GEOJSON_BYTES", 2**20)
+    monkeypatch.setattr(geojson, "MAX_GEOJSON_BYTES", 2**20)
     path = save(tmp_path, "[" + " " * 2**20 + "]")
     with pytest.raises(SlideError, match="more than the 1 MiB allowed"):
         read_polygons(path)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from slideseek.slides.discovery import slide_files
-from slideseek.slides.refusals import cannot_read, first_bytes
+from slideseek.slides.slide_errors import cannot_read, first_bytes
 
 WHOLE_BYTES = 64 * 2**20
 """Content up to this size is hashed whole; reading a larger slide whole could take longer than indexing it."""
