@@ -53,7 +53,7 @@ def command(
     from slideseek.archive.files import replacing, safe_name, write_text
     from slideseek.config import DEFAULT_CONFIG, make_component, parse_config
     from slideseek.plugins import load_registry
-    from slideseek.slides.discovery import PICTURE_SUFFIX
+    from slideseek.slides.file_formats import PICTURE_SUFFIX
     from slideseek.slides.geojson import geojson_from_mask
     from slideseek.slides.inspection import inspect_slide
 

@@ -12,12 +12,10 @@ from typing import Any
 import numpy as np
 
 from slideseek.errors import SlideError
+from slideseek.slides.limits import MAX_GEOJSON_BYTES
 from slideseek.slides.outline import outlines
 from slideseek.slides.polygons import Polygon, fill_polygons
 from slideseek.types import Float64, Mask
-
-MAX_GEOJSON_BYTES = 64 * 2**20
-"""Largest annotation file read; a finely outlined slide takes some 5 MiB."""
 
 _FIX = "export the annotations as GeoJSON polygons again"
 
