@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from slideseek.interfaces import Described, Fingerprinted, ImportedPatches, Resizing, TissueFinder
 from slideseek.plugins import KINDS, Kind, Registration, load_registry
 from slideseek.testing import Check, encoder_checks, featurizer_checks, index_checks, selector_checks
 
@@ -125,6 +126,21 @@ def test_bundled(entry: Registration, check: Check, options: Callable[[Registrat
     loaded = load_registry().load(entry.kind, entry.name)
     given = options(entry, loaded)
     check(lambda: loaded(**given))
+
+
+CAPABILITIES: dict[Kind, tuple[type, ...]] = {
+    "selector": (TissueFinder, ImportedPatches, Fingerprinted),
+    "featurizer": (Resizing, Described, Fingerprinted),
+}
+
+
+@pytest.mark.parametrize("entry", [e for e in BUNDLED if e.kind in CAPABILITIES], ids=lambda e: f"{e.kind}-{e.name}")
+def test_capabilities_are_named_as_base_classes(entry: Registration) -> None:
+    """A reader sees at the class what core may ask of it."""
+    loaded = load_registry().load(entry.kind, entry.name)
+    for protocol in CAPABILITIES[entry.kind]:
+        members = [name for name in vars(protocol) if not name.startswith("_")]
+        assert all(hasattr(loaded, name) for name in members) == (protocol in loaded.__mro__), protocol
 
 
 def test_every_kind_is_bundled() -> None:
