@@ -153,6 +153,21 @@ def test_a_component_names_the_interfaces_it_implements(entry: Registration) -> 
     assert implemented == {each for each in CAPABILITIES[entry.kind] if each in loaded.__mro__}
 
 
+STATED: dict[ComponentKind, tuple[type, ...]] = {
+    "selector": (interfaces.TissueFinder, interfaces.ImportedPatches, interfaces.Fingerprinted),
+    "featurizer": (interfaces.Resizing, interfaces.Described, interfaces.Fingerprinted),
+}
+
+
+@pytest.mark.parametrize("entry", [e for e in BUNDLED if e.kind in STATED], ids=lambda e: f"{e.kind}-{e.name}")
+def test_capabilities_are_named_as_base_classes(entry: Registration) -> None:
+    """A reader sees at the class what core may ask of it."""
+    loaded = load_registry().load(entry.kind, entry.name)
+    for protocol in STATED[entry.kind]:
+        members = [name for name in vars(protocol) if not name.startswith("_")]
+        assert all(hasattr(loaded, name) for name in members) == (protocol in loaded.__mro__), protocol
+
+
 def test_every_kind_is_bundled() -> None:
     assert {entry.kind for entry in BUNDLED} == set(COMPONENT_KINDS)
 

@@ -13,8 +13,8 @@ from slideseek.archive.matching import match_rows, stem_ids
 from slideseek.archive.slide_table import SlideRow
 from slideseek.digests import sha256_file
 from slideseek.errors import SlideError, SlideseekError
-from slideseek.slides.contours import read_polygons
-from slideseek.slides.identity import fingerprint
+from slideseek.slides.content_fingerprint import fingerprint
+from slideseek.slides.geojson import read_polygons
 from slideseek.slides.reader import open_slide
 from slideseek.types import SlideRecord
 

@@ -21,7 +21,7 @@ from slideseek.archive.catalog import Stage
 from slideseek.archive.slide_table import SlideRow
 from slideseek.engine import Engine
 from slideseek.errors import SlideError, SlideseekError, one_line
-from slideseek.slides.identity import fingerprint
+from slideseek.slides.content_fingerprint import fingerprint
 from slideseek.slides.patch_images import MAX_UNREADABLE, patch_images, read_mpp
 from slideseek.slides.reader import open_slide
 from slideseek.slides.resolution import finer_than_scanned

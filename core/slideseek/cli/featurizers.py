@@ -82,6 +82,6 @@ def _card(registry: Registry, config: ComponentConfig, with_fingerprint: bool = 
         known |= asdict(made.card()) if isinstance(made, Described) else {"width": made.width}
         if with_fingerprint and isinstance(made, Fingerprinted):
             known["fingerprint"] = made.fingerprint()
-    except SlideseekError as error:  # it needs options, does not load here, or only absent weights could tell
+    except SlideseekError as error:  # it needs options, does not load here, or only absent weights could say
         known["problem"] = error.cause
     return known

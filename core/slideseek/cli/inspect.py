@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -42,7 +42,7 @@ def command(
     contours: Path | None,
     as_json: bool,
 ) -> None:
-    """Tell where SLIDE's resolution comes from, its levels, tissue and patches, and draw mask and mosaic.
+    """Show where SLIDE's resolution comes from, its levels, tissue and patches, and draw tissue and patches.
 
     With -a, what the archive knows of SLIDE is used: the resolution and the outline of tissue its manifest states.
     """
@@ -52,9 +52,10 @@ def command(
 
     from slideseek.archive.files import replacing, safe_name, write_text
     from slideseek.config import default_config, make_component, parse_config
+    from slideseek.errors import UsageError
     from slideseek.plugins import load_registry
-    from slideseek.slides.contours import geojson_from_mask
-    from slideseek.slides.discovery import PICTURE_SUFFIX
+    from slideseek.slides.file_formats import PICTURE_SUFFIX
+    from slideseek.slides.geojson import geojson_from_mask
     from slideseek.slides.inspection import inspect_slide
 
     record, path, outline = None, slide, None
@@ -72,10 +73,15 @@ def command(
     if record is not None and stated is None:
         stated = record.mpp
     found = inspect_slide(path, selector, stated, record.id if record else "", outline)
+    if contours is not None and found.mask is None:
+        raise UsageError(
+            f"selector {config.selector.use!r} does not state where it sees tissue: there is no outline to write",
+            "leave out --contours, or name an --engine with another selector",
+        )
     target = picture or Path(safe_name(found.facts["slide"]) + PICTURE_SUFFIX)
     with replacing(target) as temporary:
         Image.fromarray(found.picture).save(temporary, format="PNG")
-    if contours is not None:
+    if contours is not None and found.mask is not None:
         height, width = found.mask.shape
         drawn = geojson_from_mask(found.mask, found.dimensions[0] / width, found.dimensions[1] / height)
         write_text(contours, json.dumps(drawn))
@@ -93,13 +99,20 @@ def command(
         ["  comes from", facts["mpp_source"]],
         ["objective", f"{facts['objective']:g}x" if facts["objective"] else "not stated"],
         ["levels", "; ".join(f"{w} x {h} (1:{d:g})" for w, h, d in facts["levels"])],
-        ["tissue", f"{facts['tissue_share']:.1%} of the slide" + (", as outlined" if facts["contours"] else "")],
+        ["tissue", _tissue(facts, config.selector.use)],
         ["patches", f"{facts['patches']} of {facts['patch_size']} px at {at} by selector {config.selector.use!r}"],
         ["picture", str(target)],
     ]
     print_table(("", facts["slide"]), rows)
     for note in facts["notes"]:
         say(f"note    {note}")
+
+
+def _tissue(facts: dict[str, Any], selector: str) -> str:
+    """Say how much of the slide is tissue, and who says so if it is not the selector."""
+    if facts["tissue_share"] is None:
+        return f"not stated by selector {selector!r}"
+    return f"{facts['tissue_share']:.1%} of the slide" + (", as outlined" if facts["contours"] else "")
 
 
 def _known(archive: Archive, slide: Path) -> SlideRecord | None:

@@ -21,8 +21,8 @@ from slideseek.searching.patch_squares import PatchSquares, read_squares
 from slideseek.slides.area import Area
 from slideseek.slides.image_reader import open_image
 from slideseek.slides.patch_images import patch_images
-from slideseek.slides.refusals import first_bytes
-from slideseek.slides.region import RegionSlide
+from slideseek.slides.region_slide import RegionSlide
+from slideseek.slides.slide_errors import first_bytes
 from slideseek.types import Bag, Patches
 
 

@@ -85,7 +85,7 @@ class QueryMaker:
 
         A file whose content is in the archive is that slide: its stored code and record are used.
         """
-        from slideseek.slides.identity import fingerprint
+        from slideseek.slides.content_fingerprint import fingerprint
         from slideseek.slides.reader import open_slide
 
         content = fingerprint(path)
@@ -118,7 +118,7 @@ class QueryMaker:
 
         Patches are selected inside the part; those whose centre lies in it are used.
         """
-        from slideseek.slides.identity import fingerprint
+        from slideseek.slides.content_fingerprint import fingerprint
         from slideseek.slides.reader import open_slide
 
         row = self._slides.get(text)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,7 +11,8 @@ import numpy as np
 from slideseek.did_you_mean import did_you_mean
 from slideseek.errors import SlideError, UsageError
 from slideseek.interfaces import Slide
-from slideseek.slides.contours import Polygon, read_annotations
+from slideseek.slides.geojson import read_annotations
+from slideseek.slides.polygons import Polygon, points_in_polygons
 from slideseek.types import Float64, Mask
 
 _INSIDE = "give x,y,w,h of a rectangle inside the slide, in level-0 pixels, or with 'um' behind it in µm"
@@ -36,10 +36,7 @@ class Area:
     def holds(self, points: Float64) -> Mask:
         """Say which points, float64 (n, 2) in level-0 pixels, lie in the area: bool (n,)."""
         if self.polygons:
-            inside = np.zeros(len(points), dtype=np.bool_)
-            for rings in self.polygons:
-                inside |= _in_rings(rings, points)
-            return inside
+            return points_in_polygons(self.polygons, points)
         low, high = (self.x, self.y), (self.x + self.width, self.y + self.height)
         return np.asarray(((points >= low) & (points <= high)).all(axis=1), dtype=np.bool_)
 
@@ -129,20 +126,3 @@ def _area(ring: Float64) -> float:
     """Return the area a ring, float64 (n, 2), encloses, in its own unit squared."""
     x, y = (ring - ring[0]).T
     return abs(float(np.dot(x, np.roll(y, -1)) - np.dot(np.roll(x, -1), y))) / 2
-
-
-def _in_rings(rings: Sequence[Float64], points: Float64) -> Mask:
-    """Say which points lie in a polygon with holes (even-odd rule): a ray to the right crosses an odd number of edges.
-
-    Patches stand in rows, so edges are looked through once a row and not once a patch.
-    """
-    start = np.concatenate(rings)
-    end = np.concatenate([np.roll(ring, -1, axis=0) for ring in rings])
-    inside = np.zeros(len(points), dtype=np.bool_)
-    for y in np.unique(points[:, 1]):
-        crossing = (start[:, 1] > y) != (end[:, 1] > y)
-        (x0, y0), (x1, y1) = start[crossing].T, end[crossing].T
-        edges = np.sort(x0 + (y - y0) * (x1 - x0) / (y1 - y0))
-        row = points[:, 1] == y
-        inside[row] = (len(edges) - np.searchsorted(edges, points[row, 0], side="right")) % 2 == 1
-    return inside

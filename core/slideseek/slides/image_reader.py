@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 from PIL import Image, UnidentifiedImageError
 
+from slideseek.slides.bit_depth import eight_bit
 from slideseek.slides.levels import Level
+from slideseek.slides.limits import MAX_PLAIN_PIXELS
 from slideseek.slides.pyramid import PyramidSlide
-from slideseek.slides.refusals import MAX_PLAIN_PIXELS, damaged, not_a_slide, too_many_pixels
 from slideseek.slides.resolution import Resolution, resolve
-from slideseek.slides.samples import eight_bit
+from slideseek.slides.slide_errors import damaged, not_a_slide, too_many_pixels
 from slideseek.types import UInt8
 
 _opening = threading.Lock()

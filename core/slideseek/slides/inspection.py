@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 from PIL import Image, ImageDraw
 from scipy import ndimage
 
-from slideseek.interfaces import Selector
-from slideseek.slides.contours import mask_from_geojson
+from slideseek.errors import PluginError
+from slideseek.interfaces import Selector, TissueFinder
+from slideseek.slides.geojson import mask_from_geojson
 from slideseek.slides.pyramid import PyramidSlide
 from slideseek.slides.reader import open_slide
 from slideseek.slides.resolution import finer_than_scanned
 from slideseek.types import Mask, Patches, UInt8
-from slideseek_components.selectors.tissue import TissueMethod, tissue_mask
-from slideseek_components.selectors.tissue_grid import CROP_UM2
 
 PICTURE_SIDE = 1200
 OUTLINE = (0, 150, 90)
@@ -26,11 +25,15 @@ BOX = (20, 20, 60)
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    """What is found on a slide: facts as plain data, and the picture of them."""
+    """What is found on a slide: facts as plain data, and the picture of them.
+
+    mask: bool (h, w), the tissue on the thumbnail; None when the selector does not show it. dimensions: (width, height)
+    of the slide in level-0 pixels.
+    """
 
     facts: dict[str, Any]
     picture: UInt8
-    mask: Mask
+    mask: Mask | None
     dimensions: tuple[int, int]
 
 
@@ -44,36 +47,38 @@ def inspect_slide(
     with open_slide(path, slide_id, mpp) as slide:
         slide.contours = contours
         thumbnail = slide.thumbnail(PICTURE_SIDE)
-        mask = _mask(slide, thumbnail, selector)
+        mask = _tissue(slide, thumbnail, selector)
         patches = selector.select(slide)
         facts = _facts(slide, mask, patches, path)
         picture = draw(thumbnail, mask, patches, slide)
         return Inspection(facts, picture, mask, slide.dimensions)
 
 
-def _mask(slide: PyramidSlide, thumbnail: UInt8, selector: Selector) -> Mask:
-    """Return the tissue on the thumbnail under the selector's own options, where it has options about tissue."""
+def _tissue(slide: PyramidSlide, thumbnail: UInt8, selector: Selector) -> Mask | None:
+    """Return the tissue on the thumbnail, bool (h, w): as outlined, else as the selector finds it, if it can say."""
     if slide.contours is not None:
         return mask_from_geojson(slide.contours, slide.dimensions, thumbnail.shape[:2])
-    width, height = slide.dimensions
-    is_crop = width * height * slide.mpp**2 < CROP_UM2  # as the grid of selectors has it
-    spec: Any = selector  # a component is a dataclass, which its protocol cannot say
-    options = {field.name: getattr(selector, field.name) for field in fields(spec)}
-    method: Any = options.get("tissue")
-    return tissue_mask(
-        thumbnail,
-        method=method if method in get_args(TissueMethod) else "hsv-otsu",
-        exclude_pen=options.get("exclude_pen") is not False,
-        mpp=None if is_crop else slide.mpp * width / thumbnail.shape[1],
-    )
+    if not isinstance(selector, TissueFinder):
+        return None
+    mask = selector.find_tissue(slide, thumbnail)
+    if mask.dtype != np.bool_ or mask.shape != thumbnail.shape[:2]:
+        raise PluginError(
+            f"find_tissue of the selector returned {mask.dtype} {mask.shape}, not bool {thumbnail.shape[:2]}",
+            "check the selector: 'slideseek plugins check NAME'",
+        )
+    return mask
 
 
-def draw(thumbnail: UInt8, mask: Mask, patches: Patches, slide: PyramidSlide) -> UInt8:
-    """Draw the slide twice, side by side: with its tissue outlined and glass dimmed, and with the patches framed."""
+def draw(thumbnail: UInt8, mask: Mask | None, patches: Patches, slide: PyramidSlide) -> UInt8:
+    """Draw the slide twice, side by side: with its tissue outlined and glass dimmed, and with the patches framed.
+
+    Without a mask nothing is outlined or dimmed.
+    """
     left = thumbnail.copy()
-    left[~mask] = (left[~mask] * 0.6 + 255 * 0.4).astype(np.uint8)
-    rim = mask ^ ndimage.binary_erosion(mask, iterations=2)
-    left[rim] = OUTLINE
+    if mask is not None:
+        left[~mask] = (left[~mask] * 0.6 + 255 * 0.4).astype(np.uint8)
+        rim = mask ^ ndimage.binary_erosion(mask, iterations=2)
+        left[rim] = OUTLINE
     image = Image.fromarray(thumbnail)
     pen = ImageDraw.Draw(image)
     scale = thumbnail.shape[1] / slide.dimensions[0]
@@ -96,9 +101,10 @@ def _patch_notes(slide: PyramidSlide, patches: Patches) -> list[str]:
     return notes
 
 
-def _facts(slide: PyramidSlide, mask: Mask, patches: Patches, path: Path) -> dict[str, Any]:
+def _facts(slide: PyramidSlide, mask: Mask | None, patches: Patches, path: Path) -> dict[str, Any]:
     width, height = slide.dimensions
     resolution = slide.resolution
+    unseen = ["the selector does not state where it sees tissue: no outline is drawn"] if mask is None else []
     return {
         "slide": slide.id,
         "path": str(path),
@@ -110,9 +116,9 @@ def _facts(slide: PyramidSlide, mask: Mask, patches: Patches, path: Path) -> dic
         "objective": slide.objective,
         "levels": [[level.width, level.height, round(level.downsample, 4)] for level in slide.levels],
         "contours": str(slide.contours) if slide.contours else None,
-        "tissue_share": round(float(mask.mean()), 4),
+        "tissue_share": None if mask is None else round(float(mask.mean()), 4),
         "patches": len(patches),
         "patch_size": patches.size,
         "patch_mpp": sorted({float(m) for m in patches.mpp}),
-        "notes": [*slide.notes, *_patch_notes(slide, patches)],
+        "notes": [*slide.notes, *unseen, *_patch_notes(slide, patches)],
     }

@@ -11,8 +11,8 @@ from PIL import Image
 from slideseek.errors import RegionError, message
 from slideseek.slides.levels import Level, exact_downsample
 from slideseek.slides.pyramid import PyramidSlide
-from slideseek.slides.refusals import damaged
 from slideseek.slides.resolution import objective_power, resolve
+from slideseek.slides.slide_errors import damaged
 
 _WHITE = (255, 255, 255)
 

@@ -1,16 +1,11 @@
-"""Between a mask and the rings around it, exactly: both run along the edges of pixels."""
+"""The rings around the objects of a mask, exactly: they run along the edges of pixels."""
 
 from __future__ import annotations
-
-from collections.abc import Iterator, Sequence
 
 import numpy as np
 from scipy import ndimage
 
-from slideseek.types import Float64, Int64, Mask
-
-_CROSSINGS = 2**22
-"""Crossings of edges and rows held at once while filling, which bounds the memory a hostile polygon can take."""
+from slideseek.types import Float64, Mask
 
 
 def outlines(mask: Mask) -> list[list[Float64]]:
@@ -28,37 +23,6 @@ def outlines(mask: Mask) -> list[list[Float64]]:
             # Going down the rows, the outer ring of an object is met before any of its holes.
             objects[labels[y, x] - 1].append(_trace(edges, stride, y * stride + x))
     return objects
-
-
-def fill(rings: Sequence[Float64], shape: tuple[int, int]) -> Mask:
-    """Return bool (h, w), true where the centre of a pixel lies inside the rings (even-odd rule).
-
-    rings: float64 (n, 2) each, x and y in pixels of the mask; they need not repeat their first point.
-    """
-    height, width = shape
-    flips = np.zeros((height, width + 1), dtype=np.int32)
-    for ring in rings:
-        start, end = ring, np.roll(ring, -1, axis=0)
-        # Rows whose centre lies in [low, high): half open, so that a corner counts once.
-        low, high = np.minimum(start[:, 1], end[:, 1]), np.maximum(start[:, 1], end[:, 1])
-        first = np.clip(np.ceil(low - 0.5), 0, height).astype(np.int64)
-        rows = np.clip(np.ceil(high - 0.5), 0, height).astype(np.int64) - first
-        for edge, step in _crossings(rows):
-            row = first[edge] + step
-            (x0, y0), (x1, y1) = start[edge].T, end[edge].T
-            crossing = x0 + (row + 0.5 - y0) * (x1 - x0) / (y1 - y0)
-            column = np.clip(np.ceil(crossing - 0.5), 0, width).astype(np.int64)
-            np.add.at(flips, (row, column), 1)
-    return np.asarray(np.cumsum(flips, axis=1)[:, :width] % 2 == 1, dtype=np.bool_)
-
-
-def _crossings(rows: Int64) -> Iterator[tuple[Int64, Int64]]:
-    """Yield, in bounded portions, edge number and row within the edge, for edges that cross `rows` (n,) rows each."""
-    ends = np.cumsum(rows)
-    for begin in range(0, int(ends[-1]), _CROSSINGS):
-        number = np.arange(begin, min(begin + _CROSSINGS, int(ends[-1])))
-        edge = np.searchsorted(ends, number, side="right")
-        yield edge, number - (ends[edge] - rows[edge])
 
 
 def _edges(mask: Mask) -> list[Mask]:

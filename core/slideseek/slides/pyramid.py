@@ -1,4 +1,7 @@
-"""Read any square of a slide at any resolution from a pyramid of levels: the part every reader shares."""
+"""Read any square of a slide at any resolution from a pyramid of levels, with padding outside the slide.
+
+This is the part every reader shares.
+"""
 
 from __future__ import annotations
 
@@ -15,16 +18,10 @@ from PIL import Image
 
 from slideseek.errors import RegionError, SlideError
 from slideseek.slides.levels import Box, Level, Placement, Window, choose_level
+from slideseek.slides.limits import MAX_OUTPUT_PIXELS, MAX_SOURCE_PIXELS
 from slideseek.slides.resampling import blocks, flatten, quarters, resize
 from slideseek.slides.resolution import Resolution
 from slideseek.types import UInt8
-
-MAX_OUTPUT_PIXELS = 2**26
-"""Pixels one call may return (8192 x 8192)."""
-
-MAX_SOURCE_PIXELS = 2**28
-"""Pixels one `read` may decode (16384 x 16384): beyond it a patch is a mistake of units, not a patch."""
-
 
 _SMALLEST_BLOCK = 512
 """Level pixels a block is wide when it is given up rather than split: about the size of a tile."""

@@ -10,7 +10,7 @@ from slideseek.errors import SlideError
 from slideseek.slides.image_reader import open_image
 from slideseek.slides.openslide_reader import OpenSlideReader
 from slideseek.slides.pyramid import PyramidSlide
-from slideseek.slides.refusals import cannot_read, damaged, first_bytes, truncated
+from slideseek.slides.slide_errors import cannot_read, damaged, first_bytes, truncated
 from slideseek.slides.tiff_layout import MAGIC, missing_bytes
 from slideseek.slides.tiff_reader import open_tiff
 

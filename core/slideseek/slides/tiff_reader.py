@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from slideseek.errors import SlideError
+from slideseek.slides.bit_depth import eight_bit
 from slideseek.slides.image_reader import ArraySlide
-from slideseek.slides.refusals import MAX_PLAIN_PIXELS, damaged, too_many_pixels
+from slideseek.slides.limits import MAX_PLAIN_PIXELS
 from slideseek.slides.resolution import resolve
-from slideseek.slides.samples import eight_bit
+from slideseek.slides.slide_errors import damaged, too_many_pixels
 from slideseek.types import UInt8
 
 _MIN_IS_WHITE, _PALETTE, _SEPARATED = 0, 3, 5

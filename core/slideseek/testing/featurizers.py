@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from slideseek.interfaces import Featurizer
+from slideseek.interfaces import Described, Featurizer
 from slideseek.testing.checks import (
     Check,
     Make,
@@ -16,10 +17,13 @@ from slideseek.testing.checks import (
 )
 from slideseek.testing.components import COMPONENT_CHECKS, require_protocol
 from slideseek.testing.toys import toy_images
-from slideseek.types import Float32, UInt8
+from slideseek.types import FeaturizerCard, Float32, UInt8
 
 TOLERANCE = 1e-5
 """Allowed difference, relative to the largest value: room for another order of additions in a larger batch."""
+
+CARD_SECONDS = 0.25
+"""A card is shown for every featurizer of a list: reading weights or building a network takes longer."""
 
 
 def featurizer_checks(side: int = 64) -> tuple[Check, ...]:
@@ -34,8 +38,14 @@ def featurizer_checks(side: int = 64) -> tuple[Check, ...]:
         strided_images_are_accepted,
         fresh_featurizer_same_features,
         different_images_differ,
+        card_states_the_width,
     )
-    shared = (featurizes_as_the_interface_says, *COMPONENT_CHECKS, width_is_positive)
+    shared = (
+        featurizes_as_the_interface_says,
+        *COMPONENT_CHECKS,
+        width_is_positive,
+        card_is_cheap,
+    )
     return prepared(*shared) + prepared(*on_images, side=side)
 
 
@@ -52,6 +62,40 @@ def width_is_positive(make: Make) -> None:
         "width to be an int of at least 1",
         repr(width),
         "return the length of one feature vector as a plain int",
+    )
+
+
+def card_states_the_width(make: Make, side: int) -> None:
+    """A featurizer with a card states its own width on it, or None while only its weights could say."""
+    featurizer: Featurizer = make()
+    if not isinstance(featurizer, Described):
+        return
+    before = _card(featurizer)
+    width = featurizer.featurize(toy_images(side=side)[:1]).shape[1]
+    for when, card in (("before", before), ("after", _card(featurizer))):
+        require(
+            card.width is None or card.width == width,
+            f"width None or {width} on the card {when} an image is featurized",
+            f"width {card.width!r}",
+            "state the length of one feature vector, or None until the weights are read",
+        )
+
+
+def card_is_cheap(make: Make) -> None:
+    """A featurizer with a card returns it at once: no weights are read, no network is built."""
+    if not isinstance(make(), Described):
+        return
+    seconds = []
+    for _ in range(3):  # the fastest counts: another program may have held up the others
+        featurizer = make()
+        start = time.perf_counter()
+        _card(featurizer)
+        seconds.append(time.perf_counter() - start)
+    require(
+        min(seconds) <= CARD_SECONDS,
+        f"card() to return within {CARD_SECONDS} s",
+        f"{min(seconds):.2f} s at best of three",
+        "answer from the options and from whether files exist; read weights in featurize()",
     )
 
 
@@ -164,6 +208,17 @@ def different_images_differ(make: Make, side: int) -> None:
         f"{distinct} different rows",
         "check that pixel values reach the features and are not scaled to nothing",
     )
+
+
+def _card(featurizer: Described) -> FeaturizerCard:
+    card = featurizer.card()
+    require(
+        isinstance(card, FeaturizerCard),
+        "card() to return slideseek.types.FeaturizerCard",
+        type(card).__name__,
+        "fill in a FeaturizerCard: width, patch_size, mpp, licence, weights, present",
+    )
+    return card
 
 
 def _require_shape(features: Any, n: int, width: int) -> None:

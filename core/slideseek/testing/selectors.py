@@ -7,7 +7,7 @@ from types import TracebackType
 
 import numpy as np
 
-from slideseek.interfaces import Selector, Slide
+from slideseek.interfaces import PatchSized, Selector, Slide, TissueFinder
 from slideseek.testing.checks import (
     Check,
     Make,
@@ -16,10 +16,16 @@ from slideseek.testing.checks import (
 )
 from slideseek.testing.components import COMPONENT_CHECKS, require_protocol
 from slideseek.testing.toys import toy_slide
-from slideseek.types import Patches, UInt8
+from slideseek.types import Float64, Mask, Patches, UInt8
 
 SMALL_SLIDE = (152, 133)
 """(width, height) in level-0 pixels: a real slide of this size exists, smaller than any usual patch."""
+
+THUMBNAIL_SIDE = 512
+"""Pixels of the thumbnail a selector finds tissue on: 4 µm per pixel of the toy slide."""
+
+MOSTLY = 0.5
+"""Least share of the selected patches that must show the tissue the selector finds."""
 
 
 def selector_checks() -> tuple[Check, ...]:
@@ -37,6 +43,10 @@ def selector_checks() -> tuple[Check, ...]:
         same_slide_same_patches,
         fresh_selector_same_patches,
         slide_is_left_open_and_alone,
+        tissue_has_the_shape_of_the_thumbnail,
+        same_slide_same_tissue,
+        patches_lie_on_the_tissue_found,
+        patches_have_the_stated_size,
     )
 
 
@@ -152,6 +162,71 @@ def slide_is_left_open_and_alone(make: Make) -> None:
     )
 
 
+def tissue_has_the_shape_of_the_thumbnail(make: Make) -> None:
+    """A selector that finds tissue returns bool (h, w) for a thumbnail (h, w, 3), which it does not write into."""
+    selector, slide = make(), toy_slide()
+    if not isinstance(selector, TissueFinder):
+        return
+    thumbnail = slide.thumbnail(THUMBNAIL_SIDE).copy()
+    _find_tissue(selector, slide, thumbnail)
+    require(
+        np.array_equal(thumbnail, slide.thumbnail(THUMBNAIL_SIDE)),
+        "the thumbnail unchanged",
+        "other pixels after find_tissue()",
+        "copy the thumbnail before writing into it",
+    )
+
+
+def same_slide_same_tissue(make: Make) -> None:
+    """A selector that finds tissue finds the same again, also when made afresh and after another slide."""
+    selector, slide = make(), toy_slide()
+    if not isinstance(selector, TissueFinder):
+        return
+    thumbnail = slide.thumbnail(THUMBNAIL_SIDE)
+    first = _find_tissue(selector, slide, thumbnail)
+    other = toy_slide(seed=1)
+    _find_tissue(selector, other, other.thumbnail(THUMBNAIL_SIDE))
+    for who, again in (("the same selector", selector), ("a fresh selector with equal options", make())):
+        differ = int((first != _find_tissue(again, slide, thumbnail)).sum())
+        require(
+            differ == 0,
+            f"the same tissue of the same slide from {who}",
+            f"{differ} of {first.size} pixels that differ",
+            "let the slide, the thumbnail and the options alone decide, and draw nothing at random",
+        )
+
+
+def patches_lie_on_the_tissue_found(make: Make) -> None:
+    """A selector that finds tissue selects patches that lie mostly on it."""
+    selector, slide = make(), toy_slide()
+    if not isinstance(selector, TissueFinder):
+        return
+    mask = _find_tissue(selector, slide, slide.thumbnail(THUMBNAIL_SIDE))
+    patches = _select(selector, slide)
+    share = float(_tissue_shares(mask, slide, patches).mean()) if len(patches) else 1.0
+    require(
+        share >= MOSTLY,
+        f"at least {MOSTLY:.0%} of the area of the selected patches on the tissue that find_tissue() shows",
+        f"{share:.0%} of it",
+        "use one rule for both: select() should choose among the tissue that find_tissue() returns",
+    )
+
+
+def patches_have_the_stated_size(make: Make) -> None:
+    """A selector with one patch size selects patches whose size * mpp is `patch_um`."""
+    selector = make()
+    if not isinstance(selector, PatchSized):
+        return
+    patches = _select(selector, toy_slide())
+    sides = sorted({round(patches.size * float(mpp), 6) for mpp in patches.mpp})
+    require(
+        bool(np.allclose(sides, selector.patch_um, rtol=1e-6)),
+        f"every patch to be patch_um = {selector.patch_um!r} µm wide",
+        f"patches of {', '.join(f'{side:g}' for side in sides)} µm",
+        "return size * mpp; leave patch_um out where patches have several sizes",
+    )
+
+
 @dataclass
 class WatchedSlide:
     """A slide with the members of the interface and nothing else, which notices being closed."""
@@ -197,6 +272,27 @@ def _select(selector: Selector, slide: Slide) -> Patches:
         "build it with Patches.at(slide.id, xy, size, mpp), which checks dtype and shape",
     )
     return patches
+
+
+def _find_tissue(selector: TissueFinder, slide: Slide, thumbnail: UInt8) -> Mask:
+    mask = selector.find_tissue(slide, thumbnail)
+    is_array = isinstance(mask, np.ndarray)
+    require(
+        is_array and mask.dtype == np.bool_ and mask.shape == thumbnail.shape[:2],
+        f"find_tissue() to return a bool array of shape {thumbnail.shape[:2]}",
+        f"{mask.dtype} {mask.shape}" if is_array else type(mask).__name__,
+        "return one value per pixel of the thumbnail, true on tissue",
+    )
+    return mask
+
+
+def _tissue_shares(mask: Mask, slide: Slide, patches: Patches) -> Float64:
+    """Return the share of tissue in each patch, float64 (n,); `mask` bool (h, w) shows the whole slide."""
+    pixels = np.array(mask.shape[::-1]) / slide.dimensions  # mask pixels per level-0 pixel, across and down
+    side = (patches.size * patches.mpp / slide.mpp)[:, None]
+    begin = np.floor(np.maximum(patches.xy, 0) * pixels).astype(int)
+    end = np.maximum(np.ceil((patches.xy + side) * pixels).astype(int), begin + 1)
+    return np.array([mask[top:bottom, left:right].mean() for (left, top), (right, bottom) in zip(begin, end)])
 
 
 def _require_none(patches: Patches, what: str) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from slideseek.archive.archive import Archive
 from slideseek.archive.manifest import Manifest, ManifestRow, Problem
 from slideseek.archive.slide_table import SlideRow
-from slideseek.slides.identity import fingerprint
+from slideseek.slides.content_fingerprint import fingerprint
 from slideseek.types import SlideRecord
 from slideseek_apps.interchange.naming import ByName, slide_name
 from slideseek_apps.interchange.reading import is_feature_file

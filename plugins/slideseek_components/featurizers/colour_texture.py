@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from slideseek.interfaces import Described, Fingerprinted, Resizing
 from slideseek.types import FeaturizerCard, Float32, Float64, Int64, UInt8
 from slideseek_components.featurizers.pixel_counts import (
     HUES,
@@ -28,7 +29,7 @@ WIDTH = HUES + 4 * LEVELS + (LEVELS // 2) ** 2 + SCALES * (2 * PATTERNS + SLOPES
 
 
 @dataclass
-class ColourTexture:
+class ColourTexture(Resizing, Described, Fingerprinted):
     """Describe a patch by histograms of its colours, its stains and its texture at four scales.
 
     Hue, saturation and value; haematoxylin and eosin (Ruifrok and Johnston 2001), each and jointly;

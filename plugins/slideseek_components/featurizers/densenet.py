@@ -9,6 +9,7 @@ from typing import ClassVar, Literal, TypeAlias, get_args
 import torch
 
 from slideseek.digests import sha256_file
+from slideseek.interfaces import Described, Fingerprinted, Resizing
 from slideseek.types import FeaturizerCard, Float32, UInt8
 from slideseek_components.featurizers.densenet_network import WIDTH, DenseNet121, feature_names
 from slideseek_components.featurizers.pixels import IMAGENET_MEAN, IMAGENET_STD, Preparation, check_images
@@ -24,7 +25,7 @@ Normalisation: TypeAlias = Literal["imagenet", "unit"]
 
 
 @dataclass
-class DenseNet121Features:
+class DenseNet121Features(Resizing, Described, Fingerprinted):
     """Describe a patch by 1024 features of DenseNet-121, pooled after the last ReLU.
 
     weights: the ImageNet checkpoint, `.pth` or `.safetensors`. side: patches are resized to it, in pixels; 0

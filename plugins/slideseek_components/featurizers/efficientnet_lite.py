@@ -10,6 +10,7 @@ from typing import ClassVar
 import torch
 
 from slideseek.errors import SlideseekError
+from slideseek.interfaces import Described, Fingerprinted, Resizing
 from slideseek.types import FeaturizerCard, Float32, UInt8
 from slideseek_components.featurizers.efficientnet_lite_network import HEAD, EfficientNetLite, feature_names
 from slideseek_components.featurizers.pixels import Preparation, check_images
@@ -23,7 +24,7 @@ REVISION = 1
 
 
 @dataclass
-class EfficientNetLite0:
+class EfficientNetLite0(Resizing, Described, Fingerprinted):
     """Describe a patch by 1280 features of EfficientNet-Lite0, trained on ImageNet.
 
     side: patches are resized to it, in pixels. batch: images a pass on a GPU. device: where the network runs.

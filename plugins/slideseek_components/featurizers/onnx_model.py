@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from slideseek.digests import sha256_file
 from slideseek.errors import SlideseekError, UsageError
+from slideseek.interfaces import Described, Fingerprinted, Resizing
 from slideseek.types import FeaturizerCard, Float32, UInt8
 from slideseek_components.featurizers.onnx_session import Session, open_session
 from slideseek_components.featurizers.pixels import IMAGENET_MEAN, IMAGENET_STD, Preparation, check_images
@@ -26,7 +27,7 @@ Pool: TypeAlias = Literal["mean", "first"]
 
 
 @dataclass
-class OnnxModel:
+class OnnxModel(Resizing, Described, Fingerprinted):
     """Describe a patch by an output of a network in an ONNX file.
 
     weights: the `.onnx` file, everything in it. side: patches are resized to it, in pixels; 0 takes the side the

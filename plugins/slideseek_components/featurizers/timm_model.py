@@ -10,6 +10,7 @@ from typing import ClassVar
 
 from slideseek.digests import sha256_file
 from slideseek.errors import UsageError
+from slideseek.interfaces import Described, Fingerprinted
 from slideseek.types import FeaturizerCard, Float32, UInt8
 from slideseek_components.featurizers.pixels import check_images
 from slideseek_components.featurizers.run_options import Device, check_run_options
@@ -23,7 +24,7 @@ HUB = "hf-hub:"
 
 
 @dataclass
-class TimmModel:
+class TimmModel(Described, Fingerprinted):
     """Describe a patch by the pooled features of a network of timm.
 
     model: the name of the architecture (`vit_small_patch16_224`), or `hf-hub:owner/name` for a model of the hub;

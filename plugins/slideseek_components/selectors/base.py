@@ -1,4 +1,4 @@
-"""What every bundled selector shares: the tissue grid it chooses from and the resolutions its places are read at."""
+"""What the selectors of tissue share: the grid they choose from and the resolutions its places are read at."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from typing import get_args
 
 import numpy as np
 
-from slideseek.interfaces import Slide
-from slideseek.types import Int32, Int64, Patches
-from slideseek_components.selectors.tissue import TissueMethod
+from slideseek.interfaces import Slide, TissueFinder
+from slideseek.types import Int32, Int64, Mask, Patches, UInt8
+from slideseek_components.selectors.tissue import TissueMethod, slide_tissue
 from slideseek_components.selectors.tissue_grid import TissueGrid, tissue_grid
 
 
 @dataclass
-class TissueSelector(ABC):
+class TissueSelector(TissueFinder, ABC):
     """Choose among the tissue cells of a regular grid.
 
     size: side of a patch in pixels. mpp: resolution of the grid, in µm/px.
     also_mpp: further resolutions at which the chosen places are read: same centres, same number of pixels.
     overlap: share of a patch's side that the next one repeats. min_tissue: least tissue share of a patch.
-    tissue: how tissue is told from background. exclude_pen: do not take pen marks for tissue.
+    tissue: how tissue is separated from background. exclude_pen: do not take pen marks for tissue.
     """
 
     size: int = 1000
@@ -49,6 +49,9 @@ class TissueSelector(ABC):
             raise ValueError(f"min_tissue: must be from 0 to 1, not {self.min_tissue}")
         if self.tissue not in get_args(TissueMethod):
             raise ValueError(f"tissue: must be one of {', '.join(get_args(TissueMethod))}, not {self.tissue!r}")
+        if not self.also_mpp:
+            # What makes a selector `PatchSized`. Not a base class: with further resolutions there is no one size.
+            self.patch_um = self.size * self.mpp
 
     @abstractmethod
     def choose(self, grid: TissueGrid) -> Int64:
@@ -65,6 +68,14 @@ class TissueSelector(ABC):
             tissue=self.tissue,
             exclude_pen=self.exclude_pen,
         )
+
+    def find_tissue(self, slide: Slide, thumbnail: UInt8) -> Mask:
+        """Return bool (h, w), true where `thumbnail`, RGB uint8 (h, w, 3) of `slide`, shows tissue.
+
+        Gaps count up to the usual size, so the outline is the same for patches of any size; the grid fills fewer of
+        them where its cells are small.
+        """
+        return slide_tissue(slide, thumbnail, self.tissue, self.exclude_pen)
 
     def select(self, slide: Slide) -> Patches:
         """Return the chosen patches: at `mpp` by row and column of the grid, then at each of `also_mpp` likewise."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from slideseek.errors import SlideError
-from slideseek.interfaces import Slide
+from slideseek.interfaces import ImportedPatches, Slide
 from slideseek.types import Patches
 
 
 @dataclass
-class Imported:
+class Imported(ImportedPatches):
     """Stand for the patches of a set that 'slideseek import' brought in; nothing can be selected with it.
 
     set: name of the set, as given to 'slideseek import --set'.
@@ -21,6 +21,11 @@ class Imported:
     def __post_init__(self) -> None:
         if not self.set.strip():
             raise ValueError(f"set: must be the name of an imported set, not {self.set!r}")
+
+    @property
+    def imported_set(self) -> str:
+        """Name of the imported set."""
+        return self.set
 
     def select(self, slide: Slide) -> Patches:
         """Refuse: a slide whose patches were imported never gets here."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from slideseek.types import Float64, Int64
 from slideseek_components.selectors.base import SeededSelector
-from slideseek_components.selectors.colour import histograms
+from slideseek_components.selectors.cell_colours import histograms
 from slideseek_components.selectors.kmeans import kmeans
 from slideseek_components.selectors.tissue_grid import TissueGrid
 

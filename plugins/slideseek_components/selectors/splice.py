@@ -8,7 +8,7 @@ import numpy as np
 
 from slideseek.types import Int64
 from slideseek_components.selectors.base import TissueSelector
-from slideseek_components.selectors.colour import distance_to_mean
+from slideseek_components.selectors.cell_colours import distance_to_mean
 from slideseek_components.selectors.tissue_grid import TissueGrid
 
 

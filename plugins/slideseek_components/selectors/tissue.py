@@ -1,4 +1,4 @@
-"""Find tissue on a thumbnail: glass, pen, dust and bubbles left out, pale tissue kept.
+"""Find the tissue of a slide on its thumbnail: glass, pen, dust and bubbles left out, pale tissue kept.
 
 Thresholds come from the slide itself and sizes are shares of the image (or µm² where the resolution is given), so the
 same options serve thumbnails of any size.
@@ -12,10 +12,12 @@ import numpy as np
 from PIL import Image
 from scipy import ndimage
 
+from slideseek.interfaces import Outlined, Slide
+from slideseek.slides.geojson import mask_from_geojson
 from slideseek.types import Mask, UInt8
-from slideseek_components.selectors.glass import otsu, stained
-from slideseek_components.selectors.ink import black_debris, pen_ink
+from slideseek_components.selectors.pen_and_debris import black_debris, pen_ink
 from slideseek_components.selectors.pixel_colours import extremes, grey
+from slideseek_components.selectors.tissue_threshold import otsu, stained
 
 TissueMethod: TypeAlias = Literal["hsv-otsu", "yottixel-hsd", "fluorescence"]
 
@@ -29,13 +31,33 @@ SPECK_SHARE, MAX_SPECK_PIXELS = 2e-4, 200
 HOLE_SHARE, MAX_HOLE_PIXELS = 5e-4, 1_000
 """The same two areas as shares of the image where the resolution is not known, capped for very large thumbnails."""
 
+CROP_UM2 = 1e6
+"""Area below which a slide is a crop, not a section: one square millimetre."""
+
 MAX_SIDE = 2048
-"""Thumbnails are looked at with at most this many pixels a side: a finer mask costs time and says no more."""
+"""Thumbnails are looked at with at most this many pixels per side: a finer mask costs time and says no more."""
 
 _NEUTRAL_SPREAD = 5.0
 _HSD_CHROMA = 0.05
 _HSD_WINDOW = 0.06
 _DARK_NOISE = 8.0
+
+
+def slide_tissue(
+    slide: Slide, thumbnail: UInt8, method: TissueMethod, exclude_pen: bool, max_hole: float = HOLE_UM2
+) -> Mask:
+    """Return bool (h, w), true where `thumbnail`, RGB uint8 (h, w, 3) of the whole of `slide`, shows tissue.
+
+    A slide that comes with an outline (`Outlined.contours`) has its tissue there and nowhere else. The options are
+    those of `tissue_mask`.
+    """
+    if isinstance(slide, Outlined) and slide.contours is not None:
+        return mask_from_geojson(slide.contours, slide.dimensions, thumbnail.shape[:2])
+    width, height = slide.dimensions
+    # On a crop all of the tissue may be smaller than what is dust on a whole slide: let shares of the image decide.
+    is_crop = width * height * slide.mpp**2 < CROP_UM2
+    mpp = None if is_crop else slide.mpp * width / thumbnail.shape[1]
+    return tissue_mask(thumbnail, method=method, exclude_pen=exclude_pen, mpp=mpp, max_hole=max_hole)
 
 
 def tissue_mask(
@@ -52,7 +74,7 @@ def tissue_mask(
     rgb: uint8 (h, w, 3). method: `hsv-otsu` (saturation and optical density against the glass of the slide),
     `yottixel-hsd` (the rule Yottixel uses) or `fluorescence` (bright on dark). exclude_pen: leave out marker ink.
     exclude_debris: leave out dust and the black rims of bubbles. mpp: µm per pixel of the thumbnail; dust and holes are
-    then told by their area in µm². max_hole: the largest gap in µm² that counts as tissue; with patches smaller than
+    then judged by their area in µm². max_hole: the largest gap in µm² that counts as tissue; with patches smaller than
     that, a patch could lie in a lumen and show nothing but glass. Pen and bubble rims do not exist in fluorescence, so
     only dust is left out there.
     """
@@ -92,7 +114,7 @@ def _mask(rgb: UInt8, method: TissueMethod, exclude_pen: bool, exclude_debris: b
 
 
 def _is_grey(rgb: UInt8) -> bool:
-    """Tell whether an image has no colour at all: there darkness is the only sign of tissue, not of dirt."""
+    """Return whether an image has no colour at all: there darkness is the only sign of tissue, not of dirt."""
     high, low = extremes(np.moveaxis(rgb, 2, 0))
     return bool(np.percentile(high - low, 99) < _NEUTRAL_SPREAD)
 

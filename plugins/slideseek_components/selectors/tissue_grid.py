@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from slideseek.interfaces import Outlined, Slide
-from slideseek.slides.contours import mask_from_geojson
-from slideseek.types import Float64, Int32, Int64, Mask, UInt8
-from slideseek_components.selectors.tissue import TissueMethod, tissue_mask
+from slideseek.interfaces import Slide
+from slideseek.types import Float64, Int32, Int64, UInt8
+from slideseek_components.selectors.tissue import TissueMethod, slide_tissue
 
 THUMBNAIL_MPP = 8.0
 """Resolution tissue is looked for at, in µm/px: coarse enough to bridge the gaps inside a tissue."""
@@ -21,9 +19,6 @@ THUMBNAIL_SIDE = (256, 4096)
 
 CELL_SIDE = 8
 """Thumbnail pixels a cell should be wide at least: below that a tissue share says little."""
-
-CROP_UM2 = 1e6
-"""Area below which a slide is a crop, not a section: one square millimetre."""
 
 LONGEST_SIDE = 8192
 """Longest thumbnail asked for, however small the cells: 200 MB of pixels."""
@@ -80,7 +75,6 @@ def tissue_grid(
     min_tissue: float = 0.7,
     tissue: TissueMethod = "hsv-otsu",
     exclude_pen: bool = True,
-    among: Mask | Sequence[tuple[float, float]] | None = None,
 ) -> TissueGrid:
     """Lay a grid of square cells over `slide` and keep those with a tissue share of at least `min_tissue`.
 
@@ -88,36 +82,17 @@ def tissue_grid(
     shorter than one cell there is one cell, anchored at the border, whose outside reads as white; a slide shorter on
     both axes yields that one cell whenever it shows any tissue, so that no piece of tissue is too small to be found.
 
-    A slide that comes with an outline (`Outlined.contours`) has its tissue there and nowhere else.
-
     overlap: share of a cell's side that the next cell repeats, 0 up to (not including) 1.
-    among: keep only the cells whose centre lies in a region: a mask of the whole slide, bool (h, w) at any
-    resolution, or the corners (x, y) of a polygon in level-0 pixels.
     """
     width, height = slide.dimensions
     extent = size * mpp / slide.mpp
     xs, ys = _origins(width, extent, overlap), _origins(height, extent, overlap)
     thumbnail = slide.thumbnail(_thumbnail_side(max(width, height), slide.mpp, extent))
-    # On a crop all of the tissue may be smaller than what is dust on a whole slide: let shares of the image decide.
-    is_crop = width * height * slide.mpp**2 < CROP_UM2
-    thumbnail_mpp = None if is_crop else slide.mpp * width / thumbnail.shape[1]
-    if isinstance(slide, Outlined) and slide.contours is not None:
-        mask = mask_from_geojson(slide.contours, slide.dimensions, thumbnail.shape[:2])
-    else:
-        # A quarter of a cell: a cell is never tissue for the sake of a gap that was filled.
-        mask = tissue_mask(
-            thumbnail,
-            method=tissue,
-            exclude_pen=exclude_pen,
-            mpp=thumbnail_mpp,
-            max_hole=0.25 * (size * mpp) ** 2,
-        )
+    # A quarter of a cell: a cell is never tissue for the sake of a gap that was filled.
+    mask = slide_tissue(slide, thumbnail, tissue, exclude_pen, max_hole=0.25 * (size * mpp) ** 2)
     across, down = _spans(xs, extent, width, mask.shape[1]), _spans(ys, extent, height, mask.shape[0])
     cover = _cell_means(mask.astype(np.uint8), across, down)
     keep = cover > 0 if extent > max(width, height) else (cover > 0) & (cover >= min_tissue)
-    if among is not None:
-        x, y = _middles(xs, extent, width), _middles(ys, extent, height)
-        keep &= _centres_in(among, x, y, (width, height))
     row, col = np.nonzero(keep)
     return TissueGrid(
         slide_id=slide.id,
@@ -155,11 +130,6 @@ def _spans(origins: Int64 | Int32, extent: float, length: int, pixels: int) -> F
     return np.stack([origins, ends], axis=1) * (pixels / length)
 
 
-def _middles(origins: Int64, extent: float, length: int) -> Float64:
-    """Return the middle of the part of each cell inside an axis of `length`, float64 in level-0 pixels."""
-    return np.asarray((origins + np.minimum(origins + extent, length)) / 2, dtype=np.float64)
-
-
 def _cell_means(image: UInt8, across: Float64, down: Float64) -> Float64:
     """Return the mean of `image` (h, w) over every cell `down[r]` x `across[c]`: float64 (r, c).
 
@@ -187,22 +157,3 @@ def _read(total: np.ndarray, at: Float64) -> Float64:
     below = np.clip(np.floor(at).astype(np.int64), 0, len(total) - 2)
     part = (at - below)[:, None]
     return np.asarray(total[below] * (1 - part) + total[below + 1] * part, dtype=np.float64)
-
-
-def _centres_in(
-    region: Mask | Sequence[tuple[float, float]], x: Float64, y: Float64, dimensions: tuple[int, int]
-) -> Mask:
-    """Say which centres lie in a mask of the slide or a polygon: x (c,) and y (r,) in level-0 pixels to bool (r, c)."""
-    if isinstance(region, np.ndarray) and region.dtype == np.bool_:
-        height, width = region.shape
-        rows = np.clip((y * height / dimensions[1]).astype(np.int64), 0, height - 1)
-        cols = np.clip((x * width / dimensions[0]).astype(np.int64), 0, width - 1)
-        return np.asarray(region[np.ix_(rows, cols)], dtype=np.bool_)
-    corners = np.asarray(region, dtype=np.float64).reshape(-1, 2)
-    inside = np.zeros((len(y), len(x)), dtype=np.bool_)
-    for (x0, y0), (x1, y1) in zip(corners, np.roll(corners, -1, axis=0)):
-        crosses = (y0 > y) != (y1 > y)
-        # A ray to the right of the centre changes side at every edge it meets (even-odd rule).
-        edge = x0 + (y - y0) * ((x1 - x0) / (y1 - y0) if y1 != y0 else 0.0)
-        inside ^= crosses[:, None] & (x[None, :] < edge[:, None])
-    return inside

@@ -9,7 +9,7 @@ import pytest
 
 from slideseek.slides.image_reader import ArraySlide
 from slideseek.types import Mask, UInt8
-from slideseek_components.selectors import tissue_grid as grid_module
+from slideseek_components.selectors import tissue as tissue_module
 from slideseek_components.selectors.tissue_grid import TissueGrid
 
 CELL = 8
@@ -54,7 +54,7 @@ def make_slide(monkeypatch: pytest.MonkeyPatch) -> MakeSlide:
     def mask(rgb: UInt8, **options: object) -> Mask:
         return np.asarray((rgb < 255).any(axis=2))
 
-    monkeypatch.setattr(grid_module, "tissue_mask", mask)
+    monkeypatch.setattr(tissue_module, "tissue_mask", mask)
 
     def make(colours: UInt8) -> ArraySlide:
         return ArraySlide(paint(colours), mpp=2.0, slide_id="s")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from slideseek.interfaces import Selector
+from slideseek.interfaces import PatchSized, Selector, TissueFinder
 from slideseek.slides.image_reader import ArraySlide
 from slideseek.types import UInt8
 from slideseek_components.selectors.base import TissueSelector
@@ -28,6 +30,17 @@ def island(stained: Stained) -> UInt8:
     colours = np.full((20, 30, 3), 255, dtype=np.uint8)
     colours[3:-3, 3:-3] = stained(14, 24)
     return colours
+
+
+@pytest.fixture
+def marked_slide() -> ArraySlide:
+    """A slide of 3 x 3 mm with a piece of tissue on the left and a blue pen mark on the right."""
+    rng = np.random.default_rng(0)
+    image = np.full((1500, 1500, 3), 244.0)
+    texture = np.kron(rng.random((150, 75)), np.ones((8, 8)))[..., None]
+    image[150:1350, 150:750] = np.array([225.0, 150, 190]) * (1 - texture) + np.array([110.0, 60, 140]) * texture
+    image[300:1200, 1000:1200] = (20, 40, 200)
+    return ArraySlide(image.astype(np.uint8), mpp=2.0, slide_id="marked")
 
 
 @every_selector
@@ -60,6 +73,35 @@ def test_same_slide_same_options_same_patches(
     slide = make_slide(island(stained))
     first, again = selector(size=8, mpp=2.0).select(slide), selector(size=8, mpp=2.0).select(slide)
     assert first.xy.tobytes() == again.xy.tobytes()
+
+
+@every_selector
+def test_it_shows_the_tissue_it_chooses_from(
+    selector: type[TissueSelector], make_slide: MakeSlide, stained: Stained
+) -> None:
+    slide, chosen = make_slide(island(stained)), selector(size=8, mpp=2.0)
+    assert isinstance(chosen, TissueFinder)
+    thumbnail = slide.thumbnail(120)
+    mask = chosen.find_tissue(slide, thumbnail)
+    assert np.array_equal(mask, (thumbnail < 255).any(axis=2))
+
+
+def test_tissue_follows_the_options_and_the_outline(marked_slide: ArraySlide, tmp_path: Path) -> None:
+    thumbnail = marked_slide.thumbnail(300)
+    shares = [Grid(exclude_pen=pen).find_tissue(marked_slide, thumbnail).mean() for pen in (True, False)]
+    assert shares == pytest.approx([0.32, 0.40], abs=0.03)
+    marked_slide.contours = tmp_path / "square.geojson"
+    square = [[0, 0], [750, 0], [750, 750], [0, 750]]
+    marked_slide.contours.write_text(json.dumps({"type": "Polygon", "coordinates": [square]}))
+    assert Grid().find_tissue(marked_slide, thumbnail).mean() == 0.25
+
+
+@every_selector
+def test_a_patch_has_a_size_when_it_is_read_at_one_resolution(selector: type[TissueSelector]) -> None:
+    sized = selector(size=300, mpp=0.4)
+    assert isinstance(sized, PatchSized)
+    assert sized.patch_um == pytest.approx(120)
+    assert not isinstance(selector(size=300, mpp=0.4, also_mpp=(1.0,)), PatchSized)
 
 
 @every_selector

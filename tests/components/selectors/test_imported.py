@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from slideseek.errors import SlideError
+from slideseek.interfaces import ImportedPatches
 from slideseek_components.selectors.imported import Imported
 
 
@@ -18,3 +19,9 @@ def test_it_says_why_it_cannot_select():
 def test_a_set_has_a_name():
     with pytest.raises(ValueError, match="set: must be the name"):
         Imported(" ")
+
+
+def test_it_names_the_imported_set():
+    stand_in = Imported("uni_v1")
+    assert isinstance(stand_in, ImportedPatches)
+    assert stand_in.imported_set == "uni_v1"

@@ -10,9 +10,9 @@ from PIL import Image, ImageDraw
 
 from slideseek.slides.reader import open_slide
 from slideseek.types import Mask, UInt8
-from slideseek_components.selectors.glass import otsu
-from slideseek_components.selectors.ink import pen_ink
+from slideseek_components.selectors.pen_and_debris import pen_ink
 from slideseek_components.selectors.tissue import TissueMethod, drop_small, tissue_mask
+from slideseek_components.selectors.tissue_threshold import otsu
 
 BRIGHTFIELD: tuple[TissueMethod, ...] = ("hsv-otsu", "yottixel-hsd")
 GLASS, TISSUE = (244, 243, 245), (190, 120, 170)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from slideseek.slides.image_reader import ArraySlide
 from slideseek.types import Mask, UInt8
-from slideseek_components.selectors import tissue_grid as grid_module
+from slideseek_components.selectors import tissue as tissue_module
 from slideseek_components.selectors.tissue_grid import tissue_grid
 
 WHITE, PINK = (255, 255, 255), (210, 120, 170)
@@ -23,7 +25,7 @@ def not_white(monkeypatch: pytest.MonkeyPatch) -> None:
     def mask(rgb: UInt8, **options: object) -> Mask:
         return np.asarray((rgb < 255).any(axis=2))
 
-    monkeypatch.setattr(grid_module, "tissue_mask", mask)
+    monkeypatch.setattr(tissue_module, "tissue_mask", mask)
 
 
 def blank(width: int, height: int, colour: tuple[int, int, int] = WHITE) -> UInt8:
@@ -126,14 +128,13 @@ def test_overlap_repeats_that_share_of_a_cell() -> None:
 
 
 @pytest.mark.usefixtures("not_white")
-def test_among_keeps_the_cells_whose_centre_lies_in_a_mask_or_polygon() -> None:
+def test_an_outlined_slide_has_its_tissue_there_and_nowhere_else(tmp_path: Path) -> None:
     slide = ArraySlide(blank(100, 100, PINK), mpp=1, slide_id="s")
-    mask = np.zeros((20, 20), dtype=np.bool_)
-    mask[:10, :5] = True
-    assert tissue_grid(slide, 10, 1, among=mask).xy.tolist() == [[x, y] for y in range(0, 50, 10) for x in (0, 10)]
-    triangle = tissue_grid(slide, 10, 1, among=[(0, 0), (100, 0), (0, 100)])
-    assert {tuple(xy) for xy in triangle.xy.tolist()} == {
-        (x, y) for x in range(0, 100, 10) for y in range(0, 100, 10) if x + y + 10 < 100
+    triangle = {"type": "Polygon", "coordinates": [[[0, 0], [100, 0], [0, 100]]]}
+    slide.contours = tmp_path / "triangle.geojson"
+    slide.contours.write_text(json.dumps(triangle))
+    assert {tuple(xy) for xy in tissue_grid(slide, 10, 1, min_tissue=1.0).xy.tolist()} == {
+        (x, y) for x in range(0, 100, 10) for y in range(0, 100, 10) if x + y + 20 <= 100
     }
 
 
@@ -193,7 +194,7 @@ def test_tissue_options_and_resolution_reach_the_mask(monkeypatch: pytest.Monkey
         calls.append((method, exclude_pen, mpp))
         return np.ones(rgb.shape[:2], dtype=np.bool_)
 
-    monkeypatch.setattr(grid_module, "tissue_mask", mask)
+    monkeypatch.setattr(tissue_module, "tissue_mask", mask)
     slide = ArraySlide(blank(1024, 512, PINK), mpp=2, slide_id="s")
     tissue_grid(slide, 100, 2, tissue="fluorescence", exclude_pen=False)
     # 2 mm across are shown on 256 pixels.

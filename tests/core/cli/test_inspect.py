@@ -1,13 +1,38 @@
 """`slideseek inspect`: what it draws is what a build would select from, and is no slide itself."""
 
 import json
+import sys
+from dataclasses import dataclass
+from types import ModuleType
 
 import numpy as np
 import pytest
 from PIL import Image
 
+from slideseek import plugins
+from slideseek.errors import PluginError
+from slideseek.hookspecs import hookimpl
 from slideseek.slides.inspection import inspect_slide
+from slideseek.types import Patches
 from slideseek_components.selectors.grid import Grid
+
+
+@dataclass
+class Corner:
+    """A selector that looks for no tissue: one patch, at the top left."""
+
+    size: int = 100
+
+    def select(self, slide):
+        return Patches.at(slide.id, np.array([[0, 0]]), self.size, slide.mpp)
+
+
+@dataclass
+class Oversized(Corner):
+    """A selector whose tissue has not the shape of the thumbnail."""
+
+    def find_tissue(self, slide, thumbnail):
+        return np.ones((3, 4), np.bool_)
 
 
 @pytest.fixture
@@ -69,3 +94,60 @@ def test_what_the_archive_knows_of_a_slide_is_used(tiny_archive, tiny_slides, sl
     assert facts[0] == facts[1]
     assert facts[0]["mpp"] == [1.0, 1.0] and facts[0]["contours"].endswith("s0.geojson")
     assert facts[0]["tissue_share"] == pytest.approx(128**2 / 320**2, abs=0.001)
+
+
+def test_a_selector_that_states_no_tissue_gets_no_outline(marked):
+    found = inspect_slide(marked, Corner(), mpp=2.0)
+    assert found.mask is None and found.facts["tissue_share"] is None
+    assert found.facts["notes"] == ["the selector does not state where it sees tissue: no outline is drawn"]
+    with Image.open(marked) as image:
+        plain = np.asarray(image.resize((1200, 1200), Image.Resampling.BILINEAR))
+    assert np.array_equal(found.picture[:, :1200], plain), "nothing is drawn on the left, and nothing dimmed"
+
+
+def test_an_outlined_slide_keeps_its_outline_whatever_selects(marked, tmp_path):
+    drawn = outline(tmp_path / "part.geojson", (0, 0, 750, 750))
+    found = inspect_slide(marked, Corner(), mpp=2.0, contours=drawn)
+    assert found.facts["tissue_share"] == 0.25 and found.facts["notes"] == []
+
+
+def test_tissue_of_another_shape_is_the_plugins_fault(marked):
+    with pytest.raises(PluginError, match=r"returned bool \(3, 4\), not bool \(1200, 1200\)"):
+        inspect_slide(marked, Oversized(), mpp=2.0)
+
+
+@pytest.fixture
+def corner_archive(slideseek, tmp_path, monkeypatch):
+    """An archive whose engine uses a selector that states no tissue."""
+
+    class Plugin:
+        @hookimpl
+        def register_selectors(self, register):
+            register("corner", "corner_selector:Corner", "one patch at the top left")
+
+    module = ModuleType("corner_selector")
+    module.Corner = Corner
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    registry = plugins.load_registry(extra=[("corner", Plugin())])
+    monkeypatch.setattr(plugins, "load_registry", lambda: registry)
+    config = tmp_path / "corner.toml"
+    config.write_text(
+        '[[engine]]\nname = "corners"\nselector = { use = "corner" }\nfeaturizer = { use = "colour-texture" }\n'
+        'encoder = { use = "mean" }\nindex = { use = "cosine" }\n'
+    )
+    assert slideseek("init", tmp_path / "archive", "--config", config).code == 0
+    return tmp_path / "archive"
+
+
+def test_the_table_says_who_states_no_tissue(corner_archive, marked, slideseek, tmp_path):
+    asked = ("inspect", marked, "-a", corner_archive, "--mpp", "2", "-o", tmp_path / "p.png")
+    shown = slideseek(*asked)
+    assert shown.code == 0 and "not stated by selector 'corner'" in shown.out
+    assert slideseek(*asked, "--json").json["tissue_share"] is None
+
+
+def test_there_is_no_outline_to_write_without_tissue(corner_archive, marked, slideseek, tmp_path):
+    asked = ("inspect", marked, "-a", corner_archive, "--mpp", "2", "-o", tmp_path / "p.png")
+    refused = slideseek(*asked, "--contours", tmp_path / "c.geojson")
+    assert refused.code == 2 and "selector 'corner' does not state where it sees tissue" in refused.err
+    assert not (tmp_path / "c.geojson").exists() and not (tmp_path / "p.png").exists()

@@ -16,7 +16,7 @@ from slideseek.searching.queries import Region
 from slideseek.searching.searcher import Searcher
 from slideseek.slides.area import Annotations
 from slideseek.slides.image_reader import ArraySlide
-from slideseek.slides.region import RegionSlide
+from slideseek.slides.region_slide import RegionSlide
 
 
 def chunk(kind, data):

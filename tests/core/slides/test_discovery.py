@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from slideseek.errors import SlideError
-from slideseek.slides.discovery import find_slides, slide_files
+from slideseek.slides.discovery import find_slides
+from slideseek.slides.file_formats import slide_files
 
 
 def touch(*paths: Path) -> None:

@@ -16,8 +16,8 @@ from PIL import Image
 
 from slideseek.errors import SlideError
 from slideseek.interfaces import Slide
-from slideseek.slides import refusals
 from slideseek.slides.image_reader import open_image
+from slideseek.slides.limits import MAX_PLAIN_PIXELS
 from slideseek.slides.reader import open_slide
 
 
@@ -198,7 +198,7 @@ def test_untiled_tiff_beyond_the_limit(write_tiff: Callable[..., Path], monkeypa
     path = write_tiff(tile=16)
     monkeypatch.setattr("slideseek.slides.tiff_reader.MAX_PLAIN_PIXELS", 96 * 64 - 1)
     monkeypatch.setattr("openslide.OpenSlide.detect_format", classmethod(lambda *_: None))
-    assert f"{refusals.MAX_PLAIN_PIXELS:,} pixels" in refusal(path, mpp=0.5)
+    assert f"{MAX_PLAIN_PIXELS:,} pixels" in refusal(path, mpp=0.5)
 
 
 # --- plain images ---------------------------------------------------------------------------------------------------

@@ -1,13 +1,15 @@
 """Each check of a featurizer passes a correct toy and catches one made wrong on purpose."""
 
+import time
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pytest
 
+from slideseek.interfaces import Described
 from slideseek.testing import CheckFailed, featurizer_checks
-from slideseek.types import Float32, UInt8
+from slideseek.types import FeaturizerCard, Float32, UInt8
 
 
 @dataclass
@@ -23,6 +25,14 @@ class ColourMoments:
     def featurize(self, images: UInt8) -> Float32:
         pixels = images.reshape(len(images), images.shape[1] * images.shape[2], 3).astype(np.float64)
         return np.concatenate([pixels.mean(axis=1), pixels.std(axis=1)], axis=1).astype(np.float32)
+
+
+@dataclass
+class WithCard(ColourMoments):
+    """The same with a card."""
+
+    def card(self) -> FeaturizerCard:
+        return FeaturizerCard(self.width, 64, 0.5, "Apache-2.0", "", True)
 
 
 @dataclass
@@ -130,6 +140,25 @@ class NewFingerprint(ColourMoments):
         return f"made at {id(self)}"
 
 
+@dataclass
+class CardOfAnotherWidth(WithCard):
+    def card(self) -> FeaturizerCard:
+        return FeaturizerCard(12, 64, 0.5, "Apache-2.0", "", True)
+
+
+@dataclass
+class CardIsADict(WithCard):
+    def card(self) -> Any:
+        return {"width": 6}
+
+
+@dataclass
+class SlowCard(WithCard):
+    def card(self) -> FeaturizerCard:
+        time.sleep(0.3)
+        return WithCard.card(self)
+
+
 BROKEN = (
     (NewFingerprint, "fingerprint_is_stable"),
     (NoWidth, "featurizes_as_the_interface_says"),
@@ -147,12 +176,21 @@ BROKEN = (
     (NeedsContiguousImages, "strided_images_are_accepted"),
     (RandomProjection, "fresh_featurizer_same_features"),
     (SeesNothing, "different_images_differ"),
+    (CardOfAnotherWidth, "card_states_the_width"),
+    (CardIsADict, "card_states_the_width"),
+    (SlowCard, "card_is_cheap"),
 )
 
 
 @pytest.mark.parametrize("check", featurizer_checks(), ids=lambda check: check.__name__)
 def test_correct_featurizer_passes(check: Any) -> None:
     check(ColourMoments)
+
+
+@pytest.mark.parametrize("check", featurizer_checks(), ids=lambda check: check.__name__)
+def test_correct_featurizer_with_a_card_passes(check: Any) -> None:
+    assert isinstance(WithCard(), Described)
+    check(WithCard)
 
 
 @pytest.mark.parametrize(("featurizer", "check"), BROKEN, ids=lambda value: getattr(value, "__name__", value))

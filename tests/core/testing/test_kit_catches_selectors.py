@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from slideseek.interfaces import Slide
+from slideseek.interfaces import PatchSized, Slide, TissueFinder
 from slideseek.testing import CheckFailed, selector_checks
-from slideseek.types import Patches
+from slideseek.types import Mask, Patches, UInt8
 
 
 @dataclass
@@ -38,6 +38,18 @@ class Stained:
 
     def patches(self, slide: Slide, xy: np.ndarray) -> Patches:
         return Patches.at(slide.id, xy, self.size, self.mpp)
+
+
+@dataclass
+class ShowsTissue(Stained):
+    """The same with every capability a selector may have."""
+
+    @property
+    def patch_um(self) -> float:
+        return self.size * self.mpp
+
+    def find_tissue(self, slide: Slide, thumbnail: UInt8) -> Mask:
+        return np.asarray(np.ptp(thumbnail.astype(np.int16), axis=2) > 20)
 
 
 @dataclass
@@ -177,6 +189,69 @@ class NewFingerprint(Stained):
         return f"made at {id(self)}"
 
 
+@dataclass
+class GreyTissue(ShowsTissue):
+    def find_tissue(self, slide: Slide, thumbnail: UInt8) -> Any:
+        return ShowsTissue.find_tissue(self, slide, thumbnail).astype(np.uint8) * np.uint8(255)
+
+
+@dataclass
+class TissueOfItsOwnSize(ShowsTissue):
+    def find_tissue(self, slide: Slide, thumbnail: UInt8) -> Mask:
+        return ShowsTissue.find_tissue(self, slide, slide.thumbnail(100))
+
+
+@dataclass
+class DrawsOnTheThumbnail(ShowsTissue):
+    def find_tissue(self, slide: Slide, thumbnail: UInt8) -> Mask:
+        mask = ShowsTissue.find_tissue(self, slide, thumbnail)
+        thumbnail[mask] = 0
+        return mask
+
+
+@dataclass
+class TissueOfTheLastSlide(ShowsTissue):
+    """Keeps the threshold of the slide it saw last for the next one."""
+
+    threshold_: float = field(default=20.0, init=False, repr=False, compare=False)
+
+    def find_tissue(self, slide: Slide, thumbnail: UInt8) -> Mask:
+        spread = np.ptp(thumbnail.astype(np.int16), axis=2)
+        mask = np.asarray(spread > self.threshold_)
+        self.threshold_ = float(np.median(spread))
+        return mask
+
+
+@dataclass
+class RandomTissue(ShowsTissue):
+    def find_tissue(self, slide: Slide, thumbnail: UInt8) -> Mask:
+        return ShowsTissue.find_tissue(self, slide, thumbnail) & (np.random.random(thumbnail.shape[:2]) < 0.9)
+
+
+@dataclass
+class ShowsGlass(ShowsTissue):
+    """Shows what it does not choose from."""
+
+    def find_tissue(self, slide: Slide, thumbnail: UInt8) -> Mask:
+        return ~ShowsTissue.find_tissue(self, slide, thumbnail)
+
+
+@dataclass
+class SizeInPixels(ShowsTissue):
+    @property
+    def patch_um(self) -> float:
+        return float(self.size)
+
+
+@dataclass
+class OneOfTwoSizes(ShowsTissue):
+    """States one size and selects every place at two resolutions."""
+
+    def patches(self, slide: Slide, xy: np.ndarray) -> Patches:
+        both = np.repeat([self.mpp, self.mpp / 2], len(xy))
+        return Patches(slide.id, np.tile(xy, (2, 1)).astype(np.int32), self.size, both)
+
+
 BROKEN = (
     (NewFingerprint, "fingerprint_is_stable"),
     (NoSelect, "selects_as_the_interface_says"),
@@ -198,12 +273,26 @@ BROKEN = (
     (GeneratorKept, "same_slide_same_patches"),
     (ClosesTheSlide, "slide_is_left_open_and_alone"),
     (LooksBehindTheInterface, "slide_is_left_open_and_alone"),
+    (GreyTissue, "tissue_has_the_shape_of_the_thumbnail"),
+    (TissueOfItsOwnSize, "tissue_has_the_shape_of_the_thumbnail"),
+    (DrawsOnTheThumbnail, "tissue_has_the_shape_of_the_thumbnail"),
+    (TissueOfTheLastSlide, "same_slide_same_tissue"),
+    (RandomTissue, "same_slide_same_tissue"),
+    (ShowsGlass, "patches_lie_on_the_tissue_found"),
+    (SizeInPixels, "patches_have_the_stated_size"),
+    (OneOfTwoSizes, "patches_have_the_stated_size"),
 )
 
 
 @pytest.mark.parametrize("check", selector_checks(), ids=lambda check: check.__name__)
 def test_correct_selector_passes(check: Any) -> None:
     check(Stained)
+
+
+@pytest.mark.parametrize("check", selector_checks(), ids=lambda check: check.__name__)
+def test_correct_selector_with_every_capability_passes(check: Any) -> None:
+    assert isinstance(ShowsTissue(), TissueFinder) and isinstance(ShowsTissue(), PatchSized)
+    check(ShowsTissue)
 
 
 @pytest.mark.parametrize(("selector", "check"), BROKEN, ids=lambda value: getattr(value, "__name__", value))

@@ -1,4 +1,4 @@
-"""Colours on a slide that are no tissue: marker pens, rims of bubbles, dirt."""
+"""What is coloured or dark on a slide and is not tissue: pen marks, rims of bubbles, dirt."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _STROKE_SHARE = 0.08
 def pen_ink(rgb: UInt8) -> Mask:
     """Return bool (h, w), true on green, blue, red and black marker ink.
 
-    Green to cyan is no stain of tissue. Blue and red are ink where they are purer than haematoxylin (hue 240 to 290)
+    Green to cyan is not a stain of tissue. Blue and red are ink where they are purer than haematoxylin (hue 240 to 290)
     and eosin (300 to 350) ever are, or where a thinner colour is flat, as only a film on glass is. A stroke so thin
     that tissue shows through stays tissue.
     """

@@ -1,4 +1,4 @@
-"""Contours: exact there and back, QuPath's files, and clear refusals."""
+"""GeoJSON: exact there and back, QuPath's files, and clear refusals."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from hypothesis.extra.numpy import arrays
 from scipy import ndimage
 
 from slideseek.errors import SlideError
-from slideseek.slides import contours
-from slideseek.slides.contours import geojson_from_mask, mask_from_geojson, read_polygons
-from slideseek.slides.outline import fill, outlines
+from slideseek.slides import geojson
+from slideseek.slides.geojson import geojson_from_mask, mask_from_geojson, read_polygons
+from slideseek.slides.outline import outlines
+from slideseek.slides.polygons import fill
 from slideseek.types import Mask
 
 SQUARE = [[10, 10], [30, 10], [30, 30], [10, 30], [10, 10]]
@@ -173,14 +174,7 @@ def test_binary_file(tmp_path: Path) -> None:
 
 
 def test_size_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(contours, "MAX_GEOJSON_BYTES", 2**20)
+    monkeypatch.setattr(geojson, "MAX_GEOJSON_BYTES", 2**20)
     path = save(tmp_path, "[" + " " * 2**20 + "]")
     with pytest.raises(SlideError, match="more than the 1 MiB allowed"):
         read_polygons(path)
-
-
-def test_filling_in_portions_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    ring = np.random.default_rng(0).uniform(0, 50, (200, 2))
-    whole = fill([ring], (50, 50))
-    monkeypatch.setattr("slideseek.slides.outline._CROSSINGS", 37)
-    assert np.array_equal(fill([ring], (50, 50)), whole)

@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 
 from slideseek.errors import SlideError
-from slideseek.slides import identity
-from slideseek.slides.identity import BLOCK_BYTES, BLOCKS, fingerprint
+from slideseek.slides import content_fingerprint
+from slideseek.slides.content_fingerprint import BLOCK_BYTES, BLOCKS, fingerprint
 
 
 @pytest.fixture
 def small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(identity, "WHOLE_BYTES", 10_000)
-    monkeypatch.setattr(identity, "BLOCK_BYTES", 100)
-    monkeypatch.setattr(identity, "BLOCKS", 8)
+    monkeypatch.setattr(content_fingerprint, "WHOLE_BYTES", 10_000)
+    monkeypatch.setattr(content_fingerprint, "BLOCK_BYTES", 100)
+    monkeypatch.setattr(content_fingerprint, "BLOCKS", 8)
 
 
 def test_a_small_file_has_its_sha256(tmp_path: Path) -> None:
@@ -35,7 +35,7 @@ def test_the_path_does_not_matter(tmp_path: Path) -> None:
 
 
 def test_the_documented_numbers() -> None:
-    assert (identity.WHOLE_BYTES, BLOCK_BYTES, BLOCKS) == (64 * 1024**2, 256 * 1024, 64)
+    assert (content_fingerprint.WHOLE_BYTES, BLOCK_BYTES, BLOCKS) == (64 * 1024**2, 256 * 1024, 64)
 
 
 @pytest.mark.usefixtures("small_limits")
@@ -122,6 +122,6 @@ def test_a_file_that_fails_while_it_is_read(tmp_path: Path, monkeypatch: pytest.
     def fail(*_: object) -> None:
         raise OSError(5, "Input/output error")
 
-    monkeypatch.setattr(identity, "slide_files", fail)
+    monkeypatch.setattr(content_fingerprint, "slide_files", fail)
     with pytest.raises(SlideError, match="Input/output error"):
         fingerprint(path)

@@ -10,7 +10,7 @@ import numpy as np
 
 from slideseek.interfaces import Slide
 from slideseek.slides.area import Area
-from slideseek.slides.contours import Polygon, fill_polygons
+from slideseek.slides.polygons import Polygon, fill_polygons
 from slideseek.types import UInt8
 
 _DARK = 48

@@ -1,4 +1,4 @@
-"""The identity of a slide's content, whatever its path."""
+"""The fingerprint of a slide's content, whatever its path."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import hashlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from slideseek.slides.discovery import slide_files
-from slideseek.slides.refusals import cannot_read, first_bytes
+from slideseek.slides.file_formats import slide_files
+from slideseek.slides.slide_errors import cannot_read, first_bytes
 
 WHOLE_BYTES = 64 * 2**20
 """Content up to this size is hashed whole; reading a larger slide whole could take longer than indexing it."""

@@ -1,4 +1,4 @@
-"""Tell stained tissue from glass on a thumbnail, without a fixed saturation threshold."""
+"""The threshold between stained tissue and the glass of the same slide, found on its thumbnail."""
 
 from __future__ import annotations
 

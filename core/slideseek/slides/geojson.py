@@ -4,24 +4,20 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
 from slideseek.errors import SlideError
-from slideseek.slides.outline import fill, outlines
+from slideseek.slides.limits import MAX_GEOJSON_BYTES
+from slideseek.slides.outline import outlines
+from slideseek.slides.polygons import Polygon, fill_polygons
 from slideseek.types import Float64, Mask
 
-MAX_GEOJSON_BYTES = 64 * 2**20
-"""Largest annotation file read; a finely outlined slide takes some 5 MiB."""
-
 _FIX = "export the annotations as GeoJSON polygons again"
-
-Polygon: TypeAlias = list[Float64]
-"""Rings of float64 (n, 2), x and y in level-0 pixels: the outer one first, then the holes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,23 +63,6 @@ def mask_from_geojson(path: Path, dimensions: tuple[int, int], shape: tuple[int,
     dimensions: (width, height) of the slide in level-0 pixels, the frame of the file's coordinates.
     """
     return fill_polygons(read_polygons(path), (shape[1] / dimensions[0], shape[0] / dimensions[1]), shape)
-
-
-def fill_polygons(polygons: Iterable[Polygon], scale: tuple[float, float], shape: tuple[int, int]) -> Mask:
-    """Return bool (h, w) = `shape`, true where the centre of a pixel lies in one of the polygons.
-
-    scale: pixels of the mask per unit of the polygons, across and down.
-    """
-    mask = np.zeros(shape, dtype=np.bool_)
-    for rings in polygons:
-        scaled = [ring * np.array(scale) for ring in rings]
-        # Only the part of the mask around the polygon: a file may hold thousands of small ones.
-        left, top = (max(0, math.floor(edge)) for edge in scaled[0].min(axis=0))
-        right, bottom = np.minimum(np.ceil(scaled[0].max(axis=0)), shape[::-1]).astype(int)
-        if left < right and top < bottom:
-            part = fill([ring - (left, top) for ring in scaled], (int(bottom - top), int(right - left)))
-            mask[top:bottom, left:right] |= part
-    return mask
 
 
 def read_polygons(path: Path) -> list[Polygon]:

@@ -1,13 +1,11 @@
-"""Why a file is no slide: one line each, with what to do about it."""
+"""Why a file cannot be read as a slide: the error for each case, with what to do about it."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from slideseek.errors import SlideError, message
-
-MAX_PLAIN_PIXELS = 178_956_970
-"""Pixels of an image that must be decoded whole: the limit Pillow sets against decompression bombs, 0.5 GiB of RGB."""
+from slideseek.slides.limits import MAX_PLAIN_PIXELS
 
 
 def cannot_read(path: Path, error: OSError) -> SlideError:
@@ -16,7 +14,7 @@ def cannot_read(path: Path, error: OSError) -> SlideError:
 
 
 def not_a_slide(path: Path) -> SlideError:
-    """Return the error for a file that is no image at all."""
+    """Return the error for a file that is not an image at all."""
     if path.suffix.lower() in (".h5", ".hdf5", ".pt", ".npy", ".npz"):
         fix = "import it with 'slideseek import', or add the slide's own file"
         return SlideError(f"{path.name} holds features, not pixels", fix)

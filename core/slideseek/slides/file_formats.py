@@ -1,0 +1,66 @@
+"""Which files are slides, and which files make up one slide: MIRAX folders, Hamamatsu VMS, DICOM series."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import openslide
+
+SLIDE_SUFFIXES = frozenset(
+    (
+        *(".svs", ".tif", ".tiff", ".btf", ".tf8", ".ndpi", ".vms", ".vmu", ".scn", ".mrxs", ".svslide", ".bif"),
+        *(".czi", ".dcm", ".png", ".jpg", ".jpeg"),
+    )
+)
+"""Endings (lower case) of what is taken for a slide when a folder is searched; a file named outright needs none."""
+
+HAMAMATSU_SUFFIXES = (".vms", ".vmu")
+"""Endings (lower case) of the index file of a Hamamatsu slide; its images lie beside it and start with its stem."""
+
+PICTURE_SUFFIX = ".inspect.png"
+"""Ending of the pictures that slideseek draws of slides; they are not slides themselves."""
+
+_HIDDEN = (".", "~", "#")
+_TEMPORARY = ("~", ".part", ".partial", ".tmp", ".crdownload", ".filepart")
+_SERIES = "dicom.SeriesInstanceUID"
+
+
+def slide_files(path: Path) -> list[Path]:
+    """Return the files a slide is made of, in an order that does not depend on where they lie."""
+    suffix = path.suffix.lower()
+    if suffix == ".dcm":
+        uid = dicom_series(path)
+        siblings = sorted(file for file in path.parent.iterdir() if has_slide_name(file.name))
+        return [file for file in siblings if uid and dicom_series(file) == uid] or [path]
+    folder = path.with_suffix("")
+    if suffix == ".mrxs" and folder.is_dir():
+        return [path, *sorted(file for file in folder.rglob("*") if file.is_file())]
+    if suffix in HAMAMATSU_SUFFIXES:
+        return sorted(file for file in path.parent.iterdir() if file.is_file() and file.name.startswith(path.stem))
+    return [path]
+
+
+def is_hidden(name: str) -> bool:
+    """Return whether a file or folder is hidden, a lock or a copy an editor keeps, by its name."""
+    return name.startswith(_HIDDEN)
+
+
+def has_slide_name(name: str) -> bool:
+    """Return whether a file found in a folder is taken for a slide, by its name alone."""
+    lower = name.lower()
+    return (
+        not is_hidden(lower)
+        and not lower.endswith((*_TEMPORARY, PICTURE_SUFFIX))
+        and Path(lower).suffix in SLIDE_SUFFIXES
+    )
+
+
+def dicom_series(path: Path) -> str:
+    """Return the DICOM series of a file; "" for other files and where OpenSlide cannot open it as part of a slide."""
+    if path.suffix.lower() != ".dcm":
+        return ""
+    try:
+        with openslide.OpenSlide(path) as slide:
+            return slide.properties.get(_SERIES, "")
+    except openslide.OpenSlideError:
+        return ""
