@@ -29,7 +29,7 @@ def test_votes_beat_the_most_common_diagnosis_clearly(demo):
 def test_a_slide_finds_itself_first_at_distance_zero(demo):
     _, result = demo
     hit = result["itself"]["hits"][0]
-    assert (hit["slide_id"], hit["distance"]) == (result["answer"]["query"]["slide_id"], 0.0)
+    assert (hit["slide"]["id"], hit["distance"]) == (result["answer"]["query"]["id"], 0.0)
 
 
 def test_it_leaves_an_archive_and_a_report(demo, slideseek):
@@ -37,7 +37,7 @@ def test_it_leaves_an_archive_and_a_report(demo, slideseek):
     page = (folder / "report.html").read_text()
     assert result["report"] == str(folder / "report.html")
     for hit in result["answer"]["hits"]:
-        assert hit["slide_id"] in page
+        assert hit["slide"]["id"] in page
     assert "data:image/jpeg" in page and "http://" not in page and "https://" not in page
     status = slideseek("status", "-a", folder, "--json").json
     assert len(status["slides"]) >= 24 and not any(s["failure"] for s in status["slides"])

@@ -18,7 +18,7 @@ def test_the_command_explains_pairs_and_parts(tiny_archive, tmp_path, slideseek)
     for engine in ("bars", "mean"):
         hit = slideseek("search", "s0", "-a", tiny_archive, "-k", "1", "--engine", engine, "--json").json["hits"][0]
         files = [tmp_path / f"{engine}.{name}" for name in ("png", "heat.png", "geojson")]
-        arguments = ("s0", hit["slide_id"], "-a", tiny_archive, "--engine", engine)
+        arguments = ("s0", hit["slide"]["id"], "-a", tiny_archive, "--engine", engine)
         wrote = ("-o", files[0], "--heatmap", files[1], "--geojson", files[2])
         done = slideseek("explain", *arguments, *wrote, "--json")
         assert done.code == 0, done.err

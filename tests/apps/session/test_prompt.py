@@ -80,7 +80,7 @@ def test_a_whole_session_at_the_prompt(session, tmp_path):
     session.wait()
     assert session.exitstatus == 0
     hits = json.loads((tmp_path / "hits.json").read_text())
-    assert len(hits["hits"]) == 3 and {hit["site"] for hit in hits["hits"]} == {"lung"}
+    assert len(hits["hits"]) == 3 and {hit["slide"]["site"] for hit in hits["hits"]} == {"lung"}
     assert "+search s3" in next((tmp_path / "state").rglob("session-history")).read_text()
 
 

@@ -40,7 +40,7 @@ def test_a_script_does_it_all(tiny_archive, tmp_path, slideseek):
     assert (tmp_path / "panel.png").read_bytes().startswith(b"\x89PNG")
     rows = list(csv.DictReader(io.StringIO((tmp_path / "hits.csv").read_text())))
     kept = json.loads((tmp_path / "hits.json").read_text())
-    assert [row["slide_id"] for row in rows] == [hit["slide_id"] for hit in kept["hits"]]
+    assert [row["slide_id"] for row in rows] == [hit["slide"]["id"] for hit in kept["hits"]]
     assert kept["request"]["relevant"] and kept["request"]["rejected"] and kept["number"] == 3
     assert "Why:" in (tmp_path / "hits.html").read_text()
 
@@ -141,9 +141,9 @@ def test_a_session_notices_that_the_archive_has_changed(tiny_archive, slideseek)
 
     with Archive(tiny_archive) as archive:
         session = Session(archive, "bars", lambda text: None)
-        assert session.ask(Request("s0")).answer.notes == ()
+        assert session.ask(Request(text="s0")).answer.notes == ()
         assert slideseek("remove", "s7", "-a", tiny_archive).code == 0
-        assert any("'reload'" in note for note in session.ask(Request("s0")).answer.notes)
+        assert any("'reload'" in note for note in session.ask(Request(text="s0")).answer.notes)
         session.reload()
-        answer = session.ask(Request("s0", k=9)).answer
+        answer = session.ask(Request(text="s0", k=9)).answer
         assert not any("'reload'" in note for note in answer.notes) and len(answer.found) == 6

@@ -90,7 +90,7 @@ def test_one_slide_costs_the_work_of_one_slide(tmp_path, growth, monkeypatch):
         growth.build(archive, registry)
         assert index_files(root).keys() != saved.keys(), "saved anew"
         assert archive.catalog.changes.since(_codes(archive, registry), 0) == []
-        ids = open_index(archive, _engine(archive, registry), StageCache(archive, print)).index.ids
+        ids = open_index(archive, _engine(archive, registry), StageCache(archive, print))[0].ids
         assert len(ids) == SLIDES and growth.NEW not in ids
 
 

@@ -227,11 +227,11 @@ def test_a_conditioned_encoder_says_how_to_give_the_site(tmp_path, tiny_slides, 
         asked = ("search", *query, "-a", archive, "--mpp", "1.0")
         done = slideseek(*asked)
         assert done.code == 2 and "has no site, and encoder 'c-gmm-fv' codes slides site by site" in done.err
-        assert "pass --site; the model knows colon, lung" in done.err
+        assert "the model knows colon, lung" in done.err and "fix: pass --site" in done.err
         done = slideseek(*asked, "--site", "liver")
         assert done.code == 2 and "is of site 'liver'" in done.err and "the model knows colon, lung" in done.err
         found = slideseek(*asked, "--site", "lung", "--json").json
-        assert {hit["site"] for hit in found["hits"]} == {"lung"}
+        assert {hit["slide"]["site"] for hit in found["hits"]} == {"lung"}
     slideseek("add", new, "--mpp", "1.0", "-a", archive)
     slideseek("build", "-a", archive)
     for extra in ((), ("--region", "64,64,128,128")):

@@ -5,6 +5,10 @@ import sqlite3
 
 import pytest
 
+from slideseek.archive.archive import Archive
+from slideseek.searching.request import Request
+from slideseek.searching.searcher import Searcher
+
 
 def test_every_search_is_logged_and_replays_exactly(tiny_archive, tiny_slides, tmp_path, slideseek, monkeypatch):
     monkeypatch.chdir(tiny_slides)
@@ -80,10 +84,12 @@ def test_a_folder_that_may_not_be_written(tiny_archive, slideseek):
 def test_a_folder_that_says_it_may_not_be_written(tiny_archive, monkeypatch):
     from slideseek.searching import query_log
 
-    slide = query_log.LogEntry("now", "me", "search", "", "bars", "x", {}, {"text": "s0"}, {}, {"hits": []})
-    log = query_log.QueryLog(tiny_archive / "catalog.sqlite")
-    assert query_log.try_append(log, slide) == (1, "")
-    monkeypatch.setattr(query_log.os, "access", lambda path, mode: False)
-    number, note = query_log.try_append(log, slide)
-    assert number == 0 and "may not be written" in note
-    assert [entry.number for entry in log.last()] == [1], "what was logged can still be read"
+    with Archive(tiny_archive) as archive:
+        searcher = Searcher.open(archive)
+        result = Request(text="s0").run(searcher)
+        assert query_log.log_result(searcher, result, "search") == (1, "")
+        monkeypatch.setattr(query_log.os, "access", lambda path, mode: False)
+        number, note = query_log.log_result(searcher, result, "search")
+        assert number == 0 and "may not be written" in note
+        entries = query_log.open_log(archive).last()
+    assert [entry.number for entry in entries] == [1], "what was logged can still be read"

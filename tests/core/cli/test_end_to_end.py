@@ -15,25 +15,25 @@ def test_search_finds_itself_first_at_distance_zero(tiny_archive, slideseek):
                 "search", slide, "-a", tiny_archive, "--engine", engine, "--include-same-patient", "--json", "-k", "3"
             )
             hits = done.json["hits"]
-            assert (hits[0]["slide_id"], hits[0]["distance"]) == (slide, pytest.approx(0, abs=1e-6))
+            assert (hits[0]["slide"]["id"], hits[0]["distance"]) == (slide, pytest.approx(0, abs=1e-6))
             assert [h["distance"] for h in hits] == sorted(h["distance"] for h in hits)
 
 
 def test_the_own_patient_is_left_out_by_default(tiny_archive, slideseek):
     hits = slideseek("search", "s0", "-a", tiny_archive, "--json", "-k", "99").json["hits"]
-    assert {h["slide_id"] for h in hits} == {f"s{n}" for n in range(1, 8)}
+    assert {h["slide"]["id"] for h in hits} == {f"s{n}" for n in range(1, 8)}
 
 
 def test_same_texture_is_nearest_and_wins_the_vote(tiny_archive, slideseek):
     answer = slideseek("search", "s0", "-a", tiny_archive, "--json", "-k", "3").json
-    assert [h["label"] for h in answer["hits"]] == ["coarse"] * 3
-    assert answer["votes"]["label"] == {"value": "coarse", "hits": 3, "labelled": 3, "confidence": 1.0}
+    assert [h["slide"]["label"] for h in answer["hits"]] == ["coarse"] * 3
+    assert answer["votes"]["label"] == {"value": "coarse", "agreeing": 3, "labelled": 3, "hits": 3, "confidence": 1.0}
 
 
 def test_vertical_and_filters_are_masks(tiny_archive, slideseek):
     def ids(*more):
         done = slideseek("search", "s0", "-a", tiny_archive, "--json", "-k", "99", *more)
-        return {hit["slide_id"] for hit in done.json["hits"]}
+        return {hit["slide"]["id"] for hit in done.json["hits"]}
 
     assert ids("--vertical") == {"s1", "s2", "s3"}
     assert ids("--where", "site=lung") == {"s4", "s5", "s6", "s7"}
@@ -55,13 +55,13 @@ def test_query_by_a_new_file(tiny_archive, tmp_path, slideseek, paint_tiny):
     assert without.code == 1 and "resolution" in without.err and "--mpp" in without.err
     answer = slideseek("search", tmp_path / "s1.png", "-a", tiny_archive, "--json", "--mpp", "1", "-k", "99").json
     assert len(answer["hits"]) == 8, "a slide that shares the file's stem is not left out"
-    assert answer["hits"][0]["label"] == "coarse"
+    assert answer["hits"][0]["slide"]["label"] == "coarse"
     vertical = slideseek("search", tmp_path / "s1.png", "-a", tiny_archive, "--mpp", "1", "--vertical")
     assert vertical.code == 2 and "--site" in vertical.err
     answer = slideseek(
         "search", tmp_path / "s1.png", "-a", tiny_archive, "--json", "--mpp", "1", "--vertical", "--site", "lung"
     ).json
-    assert {h["site"] for h in answer["hits"]} == {"lung"}
+    assert {h["slide"]["site"] for h in answer["hits"]} == {"lung"}
     assert slideseek("status", "-a", tiny_archive, "--json").json["slides"][-1]["id"] == "s7", "it was not added"
 
 
@@ -69,12 +69,13 @@ def test_query_by_a_new_file(tiny_archive, tmp_path, slideseek, paint_tiny):
 def test_what_is_for_files_is_refused_for_slides_of_the_archive(tiny_archive, slideseek, option):
     done = slideseek("search", "s0", "-a", tiny_archive, *option)
     assert done.code == 2
-    assert f"{option[0]} is for a query file, and 's0' is a slide of the archive" in done.err
+    name = "mpp" if option[0] == "--mag" else option[0].removeprefix("--")
+    assert f"{name} is for a query file, and 's0' is a slide of the archive" in done.err
 
 
 def test_a_file_of_the_archive_has_the_archives_site(tiny_archive, tiny_slides, slideseek):
     notes = slideseek("search", tiny_slides / "s3.png", "-a", tiny_archive, "--site", "lung", "--json").json["notes"]
-    assert any("not used: --site, since the archive knows" in note for note in notes)
+    assert any("not used: site, since the archive knows" in note for note in notes)
 
 
 def test_a_vertical_search_of_a_slide_without_a_site_says_what_helps(tiny_archive, tiny_slides, slideseek, paint_tiny):
@@ -93,7 +94,7 @@ def test_the_title_is_one_line_however_narrow_the_table(tiny_archive, slideseek)
 def test_filters_by_the_manifests_own_headings(tiny_archive, slideseek):
     def ids(where):
         done = slideseek("search", "s0", "-a", tiny_archive, "--json", "-k", "99", "--where", where)
-        return {hit["slide_id"] for hit in done.json["hits"]}
+        return {hit["slide"]["id"] for hit in done.json["hits"]}
 
     assert ids("primary_site=lung") == ids("site=lung") == {"s4", "s5", "s6", "s7"}
     assert ids("diagnosis in fine") == {"s1", "s3", "s5", "s7"}
@@ -258,7 +259,7 @@ def test_json_stays_json_with_notes(tiny_archive, slideseek, tiny_slides):
     done = slideseek("search", "s0", "-a", tiny_archive, "--json", "-k", "99")
     notes = json.loads(done.out)["notes"]
     assert any("1 slide(s) of the archive are not in the index" in note for note in notes)
-    assert "s7" not in [hit["slide_id"] for hit in json.loads(done.out)["hits"]], "its code was of another site"
+    assert "s7" not in [hit["slide"]["id"] for hit in json.loads(done.out)["hits"]], "its code was of another site"
     assert len(done.json["hits"]) == 6, "s7's code was of another site and is gone"
     assert slideseek("build", "-a", tiny_archive).code == 0
     after = slideseek("search", "s0", "-a", tiny_archive, "--json", "-k", "99").json
@@ -269,13 +270,13 @@ def test_region_patch_and_case_queries(tiny_archive, tiny_slides, tmp_path, slid
     part = slideseek(
         "search", "s1", "--region", "64,64,128,128", "-a", tiny_archive, "--json", "--include-same-patient"
     )
-    assert part.json["hits"][0]["slide_id"] == "s1" and part.json["hits"][0]["distance"] == 0
+    assert part.json["hits"][0]["slide"]["id"] == "s1" and part.json["hits"][0]["distance"] == 0
     with Image.open(tiny_slides / "s2.png") as image:
         image.crop((64, 64, 128, 128)).save(tmp_path / "patch.png")
     patch = slideseek("search", tmp_path / "patch.png", "--patch", "-a", tiny_archive, "--json")
-    assert patch.json["hits"][0]["slide_id"] == "s2"
+    assert patch.json["hits"][0]["slide"]["id"] == "s2"
     case = slideseek("search", "p3", "--case", "-a", tiny_archive, "--json", "-k", "99")
-    assert len(case.json["hits"]) == 7 and "s3" not in {h["slide_id"] for h in case.json["hits"]}
+    assert len(case.json["hits"]) == 7 and "s3" not in {h["slide"]["id"] for h in case.json["hits"]}
     outside = slideseek("search", "s1", "--region", "300,300,100,100", "-a", tiny_archive)
     assert outside.code == 2 and "is not inside slide 's1'" in outside.err
     assert slideseek("search", "p3", "--case", "--patch", "-a", tiny_archive).code == 2
