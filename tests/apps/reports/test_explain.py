@@ -38,7 +38,7 @@ def test_the_command_explains_pairs_and_parts(tiny_archive, tmp_path, slideseek)
             sides = corners[:, 2] - corners[:, 0]
             np.testing.assert_allclose(sides, 64)  # 64 px at 1 µm/px on a slide of 1 µm/px
         table = slideseek("explain", *arguments, "-n", "2")
-        assert table.code == 0 and ("the median over" if engine == "bars" else "add up to it") in table.out
+        assert table.code == 0 and ("from the pairs of" if engine == "bars" else "add up to it") in table.out
     for option in ("-o", "--heatmap"):
         named = slideseek("explain", "s0", "s1", "-a", tiny_archive, option, tmp_path / "match.jpg")
         assert named.code == 2 and "end the name in .png" in named.err and not (tmp_path / "match.jpg").exists()

@@ -34,5 +34,5 @@ def test_what_has_changed_since_is_said_and_the_old_hits_are_shown(tiny_archive,
     slideseek("remove", gone, "-a", tiny_archive)
     done = slideseek("report", "-a", tiny_archive, "-o", tmp_path / "page.html")
     text = (tmp_path / "page.html").read_text()
-    assert done.code == 0 and "the hits would be others" in done.err
+    assert done.code == 0 and "the query has other hits" in done.err
     assert gone in text and "No picture" in text and "Nearest pairs" not in text

@@ -101,8 +101,8 @@ def stub_session():
     from types import SimpleNamespace
 
     from slideseek.config import parse_config
+    from slideseek.did_you_mean import nearest
     from slideseek.errors import UsageError
-    from slideseek.plugins import nearest
     from slideseek_apps.session.state import Session
 
     engine = 'name="bars"\nselector="grid"\nfeaturizer="colour-texture"\nencoder="yottixel"\nindex="hamming"\n'

@@ -24,7 +24,7 @@ def test_the_archive_tells_its_engines_and_why_one_cannot_be_used(client):
     told = client.get("/api/archive").json()
     engines = {one["name"]: one for one in told["engines"]}
     assert told["slides"] == 8 and told["name"] == "archive of slides"
-    assert engines["pairs"]["unit"] == "bits" and engines["pairs"]["field"] == 64 and not engines["pairs"]["problem"]
+    assert engines["pairs"]["unit"] == "bits" and engines["pairs"]["patch_um"] == 64 and not engines["pairs"]["problem"]
     assert "no-such-featurizer" in engines["unready"]["problem"]
 
 
@@ -186,7 +186,7 @@ def test_an_uploaded_patch_is_logged_without_its_file_and_a_replay_says_that_it_
     Image.fromarray(np.random.default_rng(3).integers(90, 220, (64, 64, 3)).astype(np.uint8)).save(buffer, "PNG")
     patch = client.post("/api/patches", content=buffer.getvalue()).json()["patch"]
     answer = ask(client, engine="pairs", query={"kind": "patch", "patch": patch}, k=3)
-    assert answer["notes"] == ["the patient of the image is unknown, so that patient's slides are not left out"]
+    assert answer["notes"] == ["the patient of the image is unknown: slides of the same patient are not left out"]
     (entry,) = slideseek("history", "-a", painted_archive, "-n", 1, "--json").json
     assert entry["request"]["text"] == entry["answer"]["query"] == f"uploaded image {patch[:12]}"
     assert "slideseek-uploads" not in str(entry)

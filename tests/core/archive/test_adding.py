@@ -75,7 +75,7 @@ def test_a_manifest_may_name_copies_and_they_share_results(archive, tmp_path, sl
     assert done.code == 0 and "slide 'b' has the same content as slide 'a'" in done.err
     assert slideseek("build", "-a", archive).code == 0
     hits = slideseek("search", "a", "-a", archive, "--json", "--include-same-patient").json["hits"]
-    assert [(h["slide_id"], h["distance"]) for h in hits] == [("a", 0.0), ("b", 0.0)]
+    assert [(h["slide"]["id"], h["distance"]) for h in hits] == [("a", 0.0), ("b", 0.0)]
     left = slideseek("search", "a", "-a", archive, "--json").json
     assert left["hits"] == [], "a slide does not find itself under another name"
 
@@ -239,7 +239,7 @@ def test_removed_slides_are_gone_with_what_was_computed(tiny_archive, slideseek)
     assert done.code == 0 and "6 left" in done.out
     assert {f.stem for f in folder.iterdir()} == {f"s{n}" for n in (0, 1, 2, 5, 6, 7)}
     found = slideseek("search", "s0", "-a", tiny_archive, "--json", "-k", "99").json
-    assert {h["slide_id"] for h in found["hits"]} == {"s1", "s2", "s5", "s6", "s7"}
+    assert {h["slide"]["id"] for h in found["hits"]} == {"s1", "s2", "s5", "s6", "s7"}
     assert not found["notes"], "the saved index has caught up with the catalogue: nothing to say"
     assert slideseek("build", "-a", tiny_archive, "--json").json["indexed"] == {"bars": 6, "mean": 6}
     assert not slideseek("search", "s0", "-a", tiny_archive, "--json").json["notes"]

@@ -10,6 +10,7 @@ import pytest
 from PIL import Image
 
 from slideseek import plugins
+from slideseek.archive.archive import Archive
 from slideseek.errors import PluginError
 from slideseek.hookspecs import hookimpl
 from slideseek.slides.inspection import inspect_slide
@@ -117,7 +118,7 @@ def test_tissue_of_another_shape_is_the_plugins_fault(marked):
 
 
 @pytest.fixture
-def corner_archive(slideseek, tmp_path, monkeypatch):
+def corner_archive(tmp_path, monkeypatch):
     """An archive whose engine uses a selector that states no tissue."""
 
     class Plugin:
@@ -135,7 +136,7 @@ def corner_archive(slideseek, tmp_path, monkeypatch):
         '[[engine]]\nname = "corners"\nselector = { use = "corner" }\nfeaturizer = { use = "colour-texture" }\n'
         'encoder = { use = "mean" }\nindex = { use = "cosine" }\n'
     )
-    assert slideseek("init", tmp_path / "archive", "--config", config).code == 0
+    Archive.create(tmp_path / "archive", config.read_text()).close()
     return tmp_path / "archive"
 
 

@@ -91,5 +91,5 @@ def test_a_folder_that_says_it_may_not_be_written(tiny_archive, monkeypatch):
         monkeypatch.setattr(query_log.os, "access", lambda path, mode: False)
         number, note = query_log.log_result(searcher, result, "search")
         assert number == 0 and "may not be written" in note
-        entries = query_log.open_log(archive).last()
+    entries = query_log.QueryLog(tiny_archive / "catalog.sqlite").last()
     assert [entry.number for entry in entries] == [1], "what was logged can still be read"
