@@ -19,8 +19,8 @@ from PIL import Image
 
 from slideseek.archive.adding import StatedMpp, add_slides
 from slideseek.archive.archive import Archive
-from slideseek.archive.catalog import Payload, Stage, StageRecord
 from slideseek.archive.payloads import pack_code
+from slideseek.archive.records import Payload, Stage, StageRecord
 from slideseek.archive.removing import remove_slides
 from slideseek.archive.slide_table import SlideRow
 from slideseek.building import index_saving

@@ -3,105 +3,33 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
-from slideseek.archive.code_changes import CodeChanges
-from slideseek.archive.schema import connect
-from slideseek.archive.seals import Seal
+from slideseek.archive.records import Finished, IndexRow, ModelRow, Payload, Stage, StageRecord
+from slideseek.archive.schema import FROM_1, TABLES, VERSION, WATCH
 from slideseek.archive.slide_table import SlideTable
-from slideseek.archive.work_list import Stage, WorkList
+from slideseek.archive.work_list import WorkList
+from slideseek.digests import Seal
+from slideseek.errors import SlideseekError
 
-__all__ = ["Catalog", "Finished", "IndexRow", "ModelRow", "Payload", "Stage", "StageRecord", "Status", "now"]
+RECORDS = "slides"
+"""Under this name the changes of the table `slides` are counted; settings are digests, so none has it."""
 
 CHUNK = 500
 """Ids asked for in one statement; SQLite limits the parameters of one."""
-
-Status: TypeAlias = Literal["done", "empty", "failed"]
 
 
 def now() -> str:
     """Return the present time as ISO 8601 in UTC, to the second."""
     return datetime.now(UTC).isoformat(timespec="seconds")
-
-
-@dataclass(frozen=True, slots=True)
-class StageRecord:
-    """The truth about one slide at one stage under one set of settings.
-
-    key: content-and-settings key of the result. items: patches, features or code rows. seconds: wall time of
-    the last attempt. unreadable: regions that could not be decoded. filled: pixels filled with background.
-    """
-
-    slide_id: str
-    stage: Stage
-    settings: str
-    key: str
-    status: Status
-    cause: str = ""
-    fix: str = ""
-    notes: tuple[str, ...] = ()
-    attempts: int = 1
-    seconds: float = 0.0
-    items: int = 0
-    bytes: int = 0
-    unreadable: int = 0
-    filled: int = 0
-    updated: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Payload:
-    """One stored result: bytes in the catalogue, or a file below the archive's folder."""
-
-    key: str
-    kind: Literal["patches", "features", "code"]
-    meta: Mapping[str, Any]
-    sha256: str
-    data: bytes | None = None
-    file: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Finished:
-    """Where a finished stage's result is: its key, and its file below the archive's folder if it has one."""
-
-    key: str
-    file: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class ModelRow:
-    """A fitted encoder: where it is, what it learnt from, and the SHA-256 of each of its files."""
-
-    settings: str
-    key: str
-    folder: str
-    learnt_from: str
-    files: Mapping[str, str]
-    slides: int
-    seconds: float
-    created: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class IndexRow:
-    """A saved index, the generation of the codes it was derived from, and the seal of each of its files."""
-
-    engine: str
-    settings: str
-    codes: str
-    generation: int
-    folder: str
-    files: Mapping[str, Seal]
-    slides: int
-    bytes: int
-    created: str = ""
 
 
 class Catalog:
@@ -111,8 +39,12 @@ class Catalog:
         self.path = path
         self._db = connect(path, create)
         self.slides = SlideTable(self._db)
-        self.work = WorkList(self._db)
         self.changes = CodeChanges(self._db)
+
+    @cached_property
+    def work(self) -> WorkList:
+        """What is done and what is left to do, over all slides."""
+        return WorkList(self._db)
 
     def close(self) -> None:
         """Close the connection."""
@@ -324,3 +256,74 @@ def _payload(row: sqlite3.Row) -> Payload:
     return Payload(
         row["key"], row["kind"], json.loads(row["meta"]), sha256=row["sha256"], data=row["data"], file=row["file"]
     )
+
+
+class CodeChanges:
+    """Read and shorten the list of changes. Changes are listed only for codes that some saved index is made of."""
+
+    def __init__(self, db: sqlite3.Connection) -> None:
+        self._db = db
+
+    def generation(self, settings: str) -> int:
+        """Return a number that grows whenever a code made under `settings` changes."""
+        row = self._db.execute("SELECT value FROM generations WHERE settings = ?", (settings,)).fetchone()
+        return int(row[0]) if row else 0
+
+    def of_records(self) -> int:
+        """Return a number that grows whenever a slide is added, removed, or what is known of it changes."""
+        return self.generation(RECORDS)
+
+    def since(self, settings: str, generation: int) -> list[str]:
+        """Return the ids of slides whose codes were made, changed or removed after a generation, sorted."""
+        rows = self._db.execute(
+            "SELECT slide_id FROM code_changes WHERE settings = ? AND generation > ? ORDER BY slide_id",
+            (settings, generation),
+        )
+        return [row[0] for row in rows]
+
+    def forget_settled(self) -> None:
+        """Drop the changes that every saved index of their codes holds already."""
+        self._db.execute(
+            "DELETE FROM code_changes WHERE generation <= ifnull((SELECT min(generation) FROM indexes"
+            " WHERE indexes.codes = code_changes.settings), code_changes.generation)"
+        )
+
+
+def connect(path: Path, create: bool = False) -> sqlite3.Connection:
+    """Open the catalogue as the store of record: write-ahead log, synced at every commit, foreign keys on."""
+    if not create and not path.is_file():
+        raise SlideseekError(f"{path} is missing", "run 'slideseek init' to make an archive")
+    # A catalogue in a folder that may not be written is read as it stands: its log cannot be opened there.
+    writable = os.access(path.parent, os.W_OK) and (create or os.access(path, os.W_OK))
+    where = path.absolute().as_uri() + ("" if writable else "?immutable=1")
+    connection = sqlite3.connect(where, uri=True, isolation_level=None, timeout=30, check_same_thread=False)
+    try:
+        if writable:
+            connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("PRAGMA foreign_keys = ON")
+        version = connection.execute("PRAGMA user_version").fetchone()[0]
+    except sqlite3.DatabaseError as error:
+        connection.close()
+        raise SlideseekError(f"{path} is not a readable catalogue ({error})", "restore it from a backup") from error
+    if version > VERSION:
+        connection.close()
+        raise SlideseekError(
+            f"{path} was written by a newer slideseek (catalogue version {version}, this one knows {VERSION})",
+            "update slideseek",
+        )
+    if version == 0 and not create:
+        connection.close()
+        raise SlideseekError(f"{path} is no catalogue of slideseek", "restore it from a backup")
+    if version == 0:
+        connection.executescript(f"BEGIN IMMEDIATE;{TABLES}{WATCH}PRAGMA user_version = {VERSION};COMMIT;")
+    if version == 1 and not writable:
+        connection.close()
+        raise SlideseekError(
+            f"{path} was written by an older slideseek, and it cannot be brought up to date: it may not be written",
+            "open it once with the rights to write, for instance with 'slideseek status'",
+        )
+    if version == 1:
+        connection.executescript(f"BEGIN IMMEDIATE;{FROM_1}PRAGMA user_version = {VERSION};COMMIT;")
+    connection.row_factory = sqlite3.Row
+    return connection

@@ -5,8 +5,8 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from slideseek.archive.catalog import ModelRow
 from slideseek.archive.files import replacing, replacing_folder
+from slideseek.archive.records import ModelRow
 from slideseek.digests import digest, sha256_file, sha256_files
 from slideseek.errors import DamagedError
 from slideseek.interfaces import Trainable

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from slideseek.archive.catalog import Payload
 from slideseek.archive.features import read_features, write_features
 from slideseek.archive.files import safe_name
+from slideseek.archive.records import Payload
 from slideseek.digests import digest_bytes, sha256_file
 from slideseek.errors import DamagedError
 from slideseek.types import Bag, Code, CodeSpec, Patches

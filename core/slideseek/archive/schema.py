@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import sqlite3
-from pathlib import Path
-
-from slideseek.errors import SlideseekError
-
 VERSION = 2
 
-_TABLES = """
+TABLES = """
 CREATE TABLE slides (
     id TEXT PRIMARY KEY,
     path TEXT NOT NULL,
@@ -102,7 +96,7 @@ CREATE TABLE runs (
 # saved, the slides changed since are listed, each with its last change. A result that is dropped takes its stage
 # records along, so what is recorded as done is there; imported places may be recorded without being kept, so
 # selections are not watched.
-_WATCH = """
+WATCH = """
 CREATE INDEX IF NOT EXISTS stages_done ON stages (stage, settings, status, slide_id);
 CREATE INDEX IF NOT EXISTS stages_unreadable ON stages (stage, settings) WHERE unreadable > 0;
 CREATE TABLE IF NOT EXISTS code_changes (
@@ -144,7 +138,7 @@ CREATE TRIGGER IF NOT EXISTS result_dropped AFTER DELETE ON payloads WHEN old.ki
 END;
 """
 
-_FROM_1 = f"""
+FROM_1 = f"""
 DROP TRIGGER IF EXISTS codes_inserted;
 DROP TRIGGER IF EXISTS codes_updated;
 DROP TRIGGER IF EXISTS codes_deleted;
@@ -152,7 +146,7 @@ DROP INDEX IF EXISTS stages_by_settings;
 DELETE FROM indexes;
 DELETE FROM stages WHERE stage <> 'select' AND status <> 'failed'
     AND NOT EXISTS (SELECT 1 FROM payloads WHERE payloads.key = stages.key);
-{_WATCH}
+{WATCH}
 """
 """Saved indexes are forgotten: what changed since they were saved was not listed then."""
 
@@ -173,43 +167,3 @@ CREATE TABLE IF NOT EXISTS queries (
 CREATE INDEX IF NOT EXISTS queries_by_session ON queries (session);
 """
 """What was asked; made when the first query is logged, since nothing else of a catalogue depends on it."""
-
-
-def connect(path: Path, create: bool = False) -> sqlite3.Connection:
-    """Open the catalogue as the store of record: write-ahead log, synced at every commit, foreign keys on."""
-    if not create and not path.is_file():
-        raise SlideseekError(f"{path} is missing", "run 'slideseek init' to make an archive")
-    # A catalogue in a folder that may not be written is read as it stands: its log cannot be opened there.
-    writable = os.access(path.parent, os.W_OK) and (create or os.access(path, os.W_OK))
-    where = path.absolute().as_uri() + ("" if writable else "?immutable=1")
-    connection = sqlite3.connect(where, uri=True, isolation_level=None, timeout=30, check_same_thread=False)
-    try:
-        if writable:
-            connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = FULL")
-        connection.execute("PRAGMA foreign_keys = ON")
-        version = connection.execute("PRAGMA user_version").fetchone()[0]
-    except sqlite3.DatabaseError as error:
-        connection.close()
-        raise SlideseekError(f"{path} is not a readable catalogue ({error})", "restore it from a backup") from error
-    if version > VERSION:
-        connection.close()
-        raise SlideseekError(
-            f"{path} was written by a newer slideseek (catalogue version {version}, this one knows {VERSION})",
-            "update slideseek",
-        )
-    if version == 0 and not create:
-        connection.close()
-        raise SlideseekError(f"{path} is no catalogue of slideseek", "restore it from a backup")
-    if version == 0:
-        connection.executescript(f"BEGIN IMMEDIATE;{_TABLES}{_WATCH}PRAGMA user_version = {VERSION};COMMIT;")
-    if version == 1 and not writable:
-        connection.close()
-        raise SlideseekError(
-            f"{path} was written by an older slideseek, and it cannot be brought up to date: it may not be written",
-            "open it once with the rights to write, for instance with 'slideseek status'",
-        )
-    if version == 1:
-        connection.executescript(f"BEGIN IMMEDIATE;{_FROM_1}PRAGMA user_version = {VERSION};COMMIT;")
-    connection.row_factory = sqlite3.Row
-    return connection

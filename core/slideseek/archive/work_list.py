@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import sqlite3
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
 
-Stage: TypeAlias = Literal["select", "featurize", "encode"]
+from slideseek.archive.records import Stage
 
 _DONE = "SELECT slide_id FROM stages WHERE stage = ? AND settings = ? AND status = 'done'"
 

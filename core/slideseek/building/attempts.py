@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from slideseek.archive.catalog import Payload, Stage, StageRecord
+from slideseek.archive.records import Payload, Stage, StageRecord
 from slideseek.archive.slide_table import SlideRow
 from slideseek.building.prefetch import Facts
 from slideseek.building.reporting import BuildSummary, SlideReport

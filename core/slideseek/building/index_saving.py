@@ -6,10 +6,9 @@ import shutil
 from collections.abc import Callable
 
 from slideseek.archive.archive import Archive
-from slideseek.archive.catalog import IndexRow
 from slideseek.archive.files import replacing_folder
-from slideseek.archive.seals import broken_seal, seal_files
-from slideseek.digests import digest
+from slideseek.archive.records import IndexRow
+from slideseek.digests import broken_seal, digest, seal_files
 from slideseek.engine import Engine
 from slideseek.indexing.live_index import from_codes, is_usable, noting_warnings, up_to_date
 from slideseek.indexing.stage_cache import StageCache

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, TypeAlias, TypeVar
 
-from slideseek.archive.catalog import Stage
+from slideseek.archive.records import Stage
 from slideseek.archive.slide_table import SlideRow
 from slideseek.engine import Engine
 from slideseek.errors import SlideError, SlideseekError, one_line

@@ -40,12 +40,12 @@ def command(
     A run can be stopped at any moment and started again: it goes on where it was. A bad slide is one line with
     its cause and the fix, and the exit code is 3.
     """
-    import slideseek
+    from slideseek.api import open_archive
     from slideseek.building.build import BuildOptions
     from slideseek.cli.progress import make_reporter
 
     options = BuildOptions(refit=refit, workers=workers, patience=patience, verify=verify)
-    with slideseek.open(folder) as archive, make_reporter() as reporter:
+    with open_archive(folder) as archive, make_reporter() as reporter:
         reporter.loading("engines")
         summary = archive.build(names, options=options, reporter=reporter)
     with contextlib.suppress(BrokenPipeError):  # the build is done, whoever reads about it: the exit code says how

@@ -12,7 +12,6 @@ from slideseek.cli.output import say
 
 if TYPE_CHECKING:
     from slideseek.archive.archive import Archive
-    from slideseek.searching.request import QueryKind
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -44,15 +43,6 @@ HOW_TO_GIVE = {
     "mpp": "pass --mpp",
 }
 """How the parameters of a search are given on the command line, for errors about them."""
-
-
-def query_kind(region: str | None, patch: bool, case: bool) -> QueryKind:
-    """Return the kind of query that options ask for; more than one is a `UsageError`."""
-    if (region is not None) + patch + case > 1:
-        from slideseek.errors import UsageError
-
-        raise UsageError("--region, --patch and --case exclude each other")
-    return "region" if region is not None else "patch" if patch else "case" if case else "slide"
 
 
 def stated_mpp(mpp: float | None, mag: float | None) -> float | None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from slideseek.cli.options import archive_option, json_option, mag_option, mpp_option, query_kind, stated_mpp
+from slideseek.cli.options import archive_option, json_option, mag_option, mpp_option, stated_mpp
 from slideseek.cli.output import print_answer, print_csv, print_json, say
 from slideseek.searching.answer_json import CSV_HEADER, answer_json, csv_rows
 
@@ -104,8 +104,9 @@ def command(
 
     With --region a part of it is the query, with --patch QUERY is a patch image, with --case a patient.
     """
-    import slideseek
+    from slideseek.api import open_archive
     from slideseek.errors import UsageError
+    from slideseek.searching.request import Request, query_kind
 
     if as_json and as_csv:
         raise UsageError("--json and --csv exclude each other")
@@ -113,7 +114,7 @@ def command(
         fix = "use --json, or leave out --csv"
         raise UsageError("--csv has one row per hit, without --evidence and --calibrate", fix)
     shown = _evidence_shown(top)
-    request = slideseek.Request(
+    request = Request(
         text=query,
         kind=query_kind(region, as_patch, as_case),
         region=region or "",
@@ -128,7 +129,7 @@ def command(
         include_same_patient=include_same_patient,
         exclude_center=exclude_center,
     )
-    with slideseek.open(folder) as archive:
+    with open_archive(folder) as archive:
         result = archive.run(request, engine=name, source="search")
         answer = result.answer
         evidence = {one.hit.slide_id: archive.explain(result, one.hit.slide_id) for one in result} if shown else None

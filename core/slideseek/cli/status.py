@@ -16,9 +16,9 @@ from slideseek.cli.output import print_json, print_table, problem_line
 @json_option
 def command(folder: Path | None, only_failed: bool, as_json: bool) -> None:
     """Show what is done, what failed and why, for every slide and engine."""
-    import slideseek
+    from slideseek.api import open_archive
 
-    with slideseek.open(folder) as archive:
+    with open_archive(folder) as archive:
         status = archive.status()
     if as_json:
         slides = [s for s in status["slides"] if s["failure"]] if only_failed else status["slides"]

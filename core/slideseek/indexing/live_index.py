@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
 from slideseek.archive.archive import Archive
-from slideseek.archive.catalog import IndexRow, Payload
 from slideseek.archive.columns import SlideColumns
 from slideseek.archive.payloads import unpack_code
-from slideseek.archive.seals import broken_seal
+from slideseek.archive.records import IndexRow, Payload
 from slideseek.config import EngineConfig
+from slideseek.digests import broken_seal
 from slideseek.engine import Engine, make_engine, recall_engine, signature
 from slideseek.errors import DamagedError, one_line
 from slideseek.indexing.stage_cache import StageCache

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from slideseek.archive.archive import Archive
-from slideseek.archive.catalog import Payload, Stage, StageRecord
 from slideseek.archive.payloads import unpack_code, unpack_patches
+from slideseek.archive.records import Payload, Stage, StageRecord
 from slideseek.archive.slide_table import SlideRow
 from slideseek.digests import digest
 from slideseek.engine import Engine

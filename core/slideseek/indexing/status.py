@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from slideseek.archive.archive import Archive
-from slideseek.archive.catalog import Stage, StageRecord
+from slideseek.archive.records import Stage, StageRecord
 from slideseek.archive.slide_table import SlideRow
 from slideseek.config import EngineConfig
 from slideseek.engine import Engine

@@ -22,6 +22,13 @@ _OF_QUERY = ("text", "kind", "region", "annotation", "site", "patient", "center"
 _LISTS = ("where", "relevant", "rejected")
 
 
+def query_kind(region: str | None, patch: bool, case: bool) -> QueryKind:
+    """Return the kind of query that is asked for; more than one is a `ParameterError`."""
+    if (region is not None) + patch + case > 1:
+        raise ParameterError("kind", "region, patch and case exclude each other")
+    return "region" if region is not None else "patch" if patch else "case" if case else "slide"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
     """What to search for and how.

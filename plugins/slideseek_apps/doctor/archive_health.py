@@ -9,9 +9,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from slideseek.archive.archive import CATALOG_NAME, FOLDERS, Archive
-from slideseek.archive.seals import broken_seal
 from slideseek.config import EngineConfig
-from slideseek.digests import sha256_file
+from slideseek.digests import broken_seal, sha256_file
 from slideseek.engine import Engine
 from slideseek.errors import SlideseekError
 from slideseek.indexing.live_index import index_is_fresh, open_engine

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from slideseek.archive.archive import Archive
-from slideseek.archive.catalog import Payload, Stage
+from slideseek.archive.records import Payload, Stage
 from slideseek.digests import digest_bytes, sha256_file
 from slideseek_apps.doctor.finding import Finding, counted
 

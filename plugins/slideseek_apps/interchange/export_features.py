@@ -8,9 +8,9 @@ import h5py
 import numpy as np
 
 from slideseek.archive.archive import Archive
-from slideseek.archive.catalog import Payload
 from slideseek.archive.files import replacing, safe_name
 from slideseek.archive.manifest import Problem
+from slideseek.archive.records import Payload
 from slideseek.digests import sha256_file
 from slideseek.engine import Engine
 from slideseek.errors import DamagedError, SlideseekError

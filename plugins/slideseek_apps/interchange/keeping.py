@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Literal, TypeAlias
 
 from slideseek.archive.archive import Archive
-from slideseek.archive.catalog import Stage, StageRecord
 from slideseek.archive.payloads import pack_patches, store_features
+from slideseek.archive.records import Stage, StageRecord
 from slideseek.archive.slide_table import SlideRow
 from slideseek.digests import canonical_json, digest, digest_bytes, sha256_file
 from slideseek.indexing.stage_cache import feature_folder, feature_key

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from slideseek.cli.options import archive_option, json_option, mag_option, mpp_option, query_kind, stated_mpp
+from slideseek.cli.options import archive_option, json_option, mag_option, mpp_option, stated_mpp
 from slideseek.cli.output import print_json, say
 
 
@@ -54,11 +54,12 @@ def command(
     Codes that are sets of patches are explained by pairs: each patch of the query and the patch of the hit most like
     it. Other codes by what each patch adds to the similarity, negative where it takes away.
     """
-    import slideseek
+    from slideseek.api import open_archive
     from slideseek.cli.evidence_table import print_evidence
     from slideseek.errors import UsageError
     from slideseek.searching.answer_json import evidence_json
     from slideseek.searching.evidence import Explainer
+    from slideseek.searching.request import Request, query_kind
     from slideseek_apps.reports.files import write_geojson
     from slideseek_apps.reports.pictures import evidence_panel, heat_map, require_png, save_png
     from slideseek_apps.reports.sides import explained
@@ -66,10 +67,10 @@ def command(
     for path in filter(None, (output, heatmap)):
         require_png(path)
     kind = query_kind(region, as_patch, as_case)
-    request = slideseek.Request(
+    request = Request(
         text=query, kind=kind, region=region or "", annotation=annotation, site=site, mpp=stated_mpp(mpp, mag)
     )
-    with slideseek.open(folder) as opened:
+    with open_archive(folder) as opened:
         archive, searcher = opened.archive, opened.searcher(name)
         made = request.query(searcher)
         evidence = Explainer(searcher).explain(made, hit)

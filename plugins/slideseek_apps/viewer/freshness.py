@@ -7,7 +7,7 @@ import time
 from contextlib import closing
 
 from slideseek.archive.archive import Archive
-from slideseek.archive.schema import connect
+from slideseek.archive.catalog import connect
 from slideseek.config import CONFIG_NAME
 
 LOOK_EVERY_SECONDS = 1.0

@@ -48,8 +48,11 @@ def test_imported_features_give_the_codes_of_the_same_features_computed_here(
     assert same_codes(codes_of(archive, "theirs"), codes_of(tiny_archive, "bars"))
     query = ("s0", "--json", "-k", "9", "--vertical")
     hits = [slideseek("search", *query, "-a", root).json["hits"] for root in (archive, tiny_archive)]
-    kept = ("slide_id", "distance", "patient", "site", "label")
-    there, here = ([{name: hit[name] for name in kept} for hit in found] for found in hits)
+    kept = ("id", "patient", "site", "label")
+    there, here = (
+        [{"distance": hit["distance"], **{name: hit["slide"][name] for name in kept}} for hit in found]
+        for found in hits
+    )
     assert there == here and {hit["site"] for hit in there} == {"colon"}
 
 

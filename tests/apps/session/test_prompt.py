@@ -58,7 +58,7 @@ def test_a_whole_session_at_the_prompt(session, tmp_path):
     session.send("search\r")
     session.expect("4 candidates searched")
     session.send("explain 1\r")
-    session.expect("the median over [0-9]+ patches of the query")
+    session.expect("from the pairs of [0-9]+ patches of the query")
     session.send("mark 1 relevant\r")
     session.expect("relevant +s[4-7]")
     session.send("more like these\r")

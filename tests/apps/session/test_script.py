@@ -108,11 +108,15 @@ def stub_session():
     engine = 'name="bars"\nselector="grid"\nfeaturizer="colour-texture"\nencoder="yottixel"\nindex="hamming"\n'
     archive = SimpleNamespace(config=parse_config(f"[[engine]]\n{engine}"))
 
-    def query(text, *known):
-        raise UsageError(f"{text!r} is no slide", f"did you mean {nearest(text, ['s0', 's1'])!r}?")
+    def query(text, **known):
+        raise UsageError(f"{text!r} is not a slide", f"did you mean {nearest(text, ['s0', 's1'])!r}?")
 
     session = Session(archive, "bars", lambda text: None)
-    session._searchers["bars"] = SimpleNamespace(fields=("age",), query=query)
+    catalog = SimpleNamespace(slides={}, changes=SimpleNamespace(generation=lambda codes: 1))
+    archive.catalog = catalog
+    stages = SimpleNamespace(settings_digest=lambda engine, stage: "codes")
+    searcher = SimpleNamespace(fields=("age",), query=query, archive=archive, stages=stages, engine=None)
+    session._opened._searchers["bars"] = searcher
     session.__dict__["records"] = {}
     return session
 

@@ -4,9 +4,10 @@ import sqlite3
 
 import pytest
 
-from slideseek.archive.catalog import Catalog, IndexRow, Payload, StageRecord
-from slideseek.archive.seals import Seal
+from slideseek.archive.catalog import Catalog
+from slideseek.archive.records import IndexRow, Payload, StageRecord
 from slideseek.archive.slide_table import SlideRow
+from slideseek.digests import Seal
 from slideseek.errors import SlideseekError
 from slideseek.types import SlideRecord
 
