@@ -8,7 +8,7 @@ import click
 
 from slideseek.cli.output import print_table
 from slideseek.did_you_mean import nearest
-from slideseek.errors import UsageError
+from slideseek.errors import ParameterError, UsageError
 from slideseek_apps.session import file_commands, search_commands
 from slideseek_apps.session.command import Command, nothing_more
 from slideseek_apps.session.slide_commands import Looking
@@ -16,6 +16,16 @@ from slideseek_apps.session.state import Session
 from slideseek_apps.session.terminal_pictures import Pictures
 
 ALIASES = {"exit": "quit", "?": "help", "find": "search", "filter": "where"}
+
+
+HOW_TO_GIVE = {
+    "k": "write: k 5",
+    "kind": "write one of --region, --patch and --case",
+    "region": "write: search QUERY --region FILE.geojson --annotation NAME",
+    "site": "write: search QUERY --site SITE",
+    "center": "write: search QUERY --center CENTER",
+}
+"""How the parameters of a search are given in a session, for errors about them."""
 
 
 class Done(Exception):  # noqa: N818 - the end of a session is not an error
@@ -56,7 +66,10 @@ class Language:
         if not text or text.startswith("#"):
             return
         name, _, rest = text.partition(" ")
-        self.find(name).run(session, rest)
+        try:
+            self.find(name).run(session, rest)
+        except ParameterError as error:
+            raise error.in_words_of(HOW_TO_GIVE) from error
         session.said.append(text)
 
     def _help(self, session: Session, text: str) -> None:

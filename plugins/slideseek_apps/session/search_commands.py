@@ -11,7 +11,7 @@ import click
 from slideseek.cli.output import print_answer
 from slideseek.errors import UsageError
 from slideseek.searching.filters import parse_filter
-from slideseek.searching.request import Request
+from slideseek.searching.request import Request, query_kind
 from slideseek_apps.session.command import Command, nothing_more, split_words
 from slideseek_apps.session.state import Session
 
@@ -131,11 +131,12 @@ def _request(words: list[str]) -> Request:
     """Read the words of a search: one query, and options as on the command line."""
     found: dict[str, Any] = {}
     plain: list[str] = []
+    flags: set[str] = set()
     rest: Iterator[str] = iter(words)
     for word in rest:
         name, _, given = word.partition("=")
         if name in ("--patch", "--case"):
-            _kind(found, name[2:])
+            flags.add(name[2:])
         elif name in OPTIONS:
             value = given or next(rest, "")
             if not value:
@@ -147,19 +148,13 @@ def _request(words: list[str]) -> Request:
             plain.append(word)
     if len(plain) != 1:
         raise UsageError(f"one query is wanted, not {len(plain)}", "put a name with spaces into quotes")
-    if "region" in found:
-        _kind(found, "region")
+    found["kind"] = query_kind(found.get("region"), "patch" in flags, "case" in flags)
     if "mpp" in found:
         try:
             found["mpp"] = float(found["mpp"])
         except ValueError:
             raise UsageError(f"--mpp is a number, not {found['mpp']!r}", "write: --mpp 0.5") from None
     return Request(text=plain[0], **found)
-
-
-def _kind(found: dict[str, Any], kind: str) -> None:
-    if found.setdefault("kind", kind) != kind:
-        raise UsageError("--region, --patch and --case exclude each other", f"write: {SEARCH_USAGE}")
 
 
 def _unquoted(text: str) -> str:

@@ -13,7 +13,6 @@ from slideseek.archive.slide_table import SlideRow
 from slideseek.building.build import Builder, BuildOptions
 from slideseek.digests import digest
 from slideseek.engine import make_engines
-from slideseek.indexing.live_index import open_engine
 from slideseek.plugins import load_registry
 from slideseek.searching.searcher import Searcher
 from slideseek.types import Bag, Patches, SlideRecord
@@ -85,7 +84,7 @@ class ToyArchive:
 
     def searcher(self, archive: Archive) -> Searcher:
         """Return a searcher of an open archive."""
-        return Searcher(archive, open_engine(archive, archive.config.engine("toy"), self.registry))
+        return Searcher.open(archive, "toy", self.registry)
 
 
 @pytest.fixture
