@@ -10,12 +10,12 @@ from pathlib import Path
 import click
 
 from slideseek.archive.files import write_text
-from slideseek.cli.history import print_entries
 from slideseek.errors import UsageError
 from slideseek.searching.answer_json import CSV_HEADER, answer_json, csv_rows
 from slideseek.searching.query_log import open_log
 from slideseek.searching.request import Result
 from slideseek_apps.session.command import Command, exactly, nothing_more, split_words
+from slideseek_apps.session.history_command import print_entries
 from slideseek_apps.session.state import Session
 
 

@@ -19,8 +19,6 @@ MAX_FACET_VALUES = 60
 FEW_VALUES = 8
 """In a small archive a free field may have this many values although half of the slides or more stand alone."""
 
-SORTS = ("id", "patient", "site", "label", "center")
-
 
 @dataclass(frozen=True, slots=True)
 class Entry:

@@ -1,4 +1,4 @@
-"""`slideseek history`: what was asked of an archive."""
+"""`slideseek history`: the queries of an archive."""
 
 from __future__ import annotations
 
