@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections import OrderedDict
+from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 from slideseek.archive.archive import Archive
 from slideseek.errors import SlideseekError, UsageError
@@ -90,9 +92,11 @@ class SearchService:
     def search(self, engine: str, request: Request) -> Answer:
         """Answer a request, and keep it in the archive's log."""
         searcher = self._searcher(engine)
-        query = self._query(searcher, request)
-        with self._loading:  # an index that follows its archive may be opened again by a search
-            result = request.run(searcher, query)
+        with _naming_the_image(request):
+            query = self._query(searcher, request)
+            with self._loading:  # an index that follows its archive may be opened again by a search
+                result = request.run(searcher, query)
+        with self._loading:
             if request.kind == "patch":  # never a slide's file: the image lies where uploads do, which nobody need know
                 result = result.without_upload()
             log_result(searcher, result, source="serve", session=self._session)
@@ -101,9 +105,10 @@ class SearchService:
     def explain(self, engine: str, request: Request, hit_id: str) -> Evidence:
         """Return what makes a slide similar to the query."""
         searcher = self._searcher(engine)
-        query = self._query(searcher, request)
-        with self._making:
-            return Explainer(searcher).explain(query, hit_id)
+        with _naming_the_image(request):
+            query = self._query(searcher, request)
+            with self._making:
+                return Explainer(searcher).explain(query, hit_id)
 
     def warm(self) -> None:
         """Load the directory and search every engine once, so that the first search is as fast as the next."""
@@ -172,6 +177,18 @@ class SearchService:
                 self._searchers.clear()
                 self._queries.clear()
                 self._stamp = stamp
+
+
+@contextlib.contextmanager
+def _naming_the_image(request: Request) -> Iterator[None]:
+    """Say "the image" in errors about an uploaded patch, not the name of the file it lies in."""
+    try:
+        yield
+    except SlideseekError as error:
+        if request.kind == "patch":
+            for name in (repr(request.text), request.text, Path(request.text).name):
+                error.cause = error.cause.replace(name, "the image")
+        raise
 
 
 def no_slide(key: str) -> UsageError:

@@ -88,6 +88,7 @@ def test_what_is_missing_is_said_in_words_of_the_page(client, patch, engine, how
     assert refused.status_code == 400
     problem = refused.json()
     assert parameter in problem["error"] and problem["fix"]
+    assert "the image" in problem["error"] and ".png" not in problem["error"]
     assert "--" not in problem["error"] + problem["fix"] and "pass" not in problem["fix"]
 
 
