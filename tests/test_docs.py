@@ -13,8 +13,8 @@ from slideseek.cli import cli
 from slideseek.config import parse_config
 from slideseek.engine import make_engines
 from slideseek.plugins import load_registry
-from slideseek_apps.bench.cell_plans import expand
 from slideseek_apps.bench.config import parse_bench_config
+from slideseek_apps.bench.grid import expand
 
 ROOT = Path(__file__).resolve().parents[1]
 COMMANDS = cli.list_commands(click.Context(cli))

@@ -23,7 +23,7 @@ class FoundConfig:
     base: Path
 
 
-def ready_configs() -> dict[str, str]:
+def bundled_configs() -> dict[str, str]:
     """Return the titles of the ready configurations by name."""
     return {path.stem: str(tomllib.loads(path.read_text("utf-8"))["title"]) for path in sorted(FOLDER.glob("*.toml"))}
 
@@ -38,5 +38,5 @@ def find_config(text: str) -> FoundConfig:
         return FoundConfig(text, read_bench_config(ready), Path.cwd())
     raise UsageError(
         f"{text!r} is neither a file nor a ready configuration",
-        did_you_mean(text, ready_configs(), f"ready: {', '.join(ready_configs())}"),
+        did_you_mean(text, bundled_configs(), f"ready: {', '.join(bundled_configs())}"),
     )

@@ -10,20 +10,20 @@ from threadpoolctl import threadpool_limits
 
 from slideseek.errors import UsageError
 from slideseek.types import Code, CodeSpec, Float32
+from slideseek_apps.bench.cell_run import CellRun
 from slideseek_apps.bench.config import Classifier
-from slideseek_apps.bench.folds import Rounds
+from slideseek_apps.bench.folds import target_of
 from slideseek_apps.bench.results import Prediction
-from slideseek_apps.bench.splits import target_of
 
 
-def classify(rounds: Rounds, options: Classifier) -> list[Prediction]:
+def classify(run: CellRun, options: Classifier) -> list[Prediction]:
     """Return the class of every test slide, by slide id; a slide that could not be encoded has class "".
 
     Encoder and classifier learn from the training side of each fold. Codes of different spaces (the sites of a
     conditioned encoder) are not comparable: each space has a classifier of its own. In a vertical protocol each site
     has one, as the classes of another site are no answer.
     """
-    plan = rounds.plan
+    plan = run.plan
     if plan.spec.many:
         raise UsageError(
             f"engine {plan.variant.engine!r} codes a slide by a set of rows; a classifier needs one row",
@@ -32,11 +32,11 @@ def classify(rounds: Rounds, options: Classifier) -> list[Prediction]:
     if plan.protocol.fit == "none":
         raise UsageError("a classifier learns: fit = 'none' leaves it nothing", "set fit = 'folds' or 'split'")
     found: list[Prediction] = []
-    for fold, _, coded in rounds:
-        records = rounds.records
-        rounds.costs.stored.append(sum(code.nbytes for code in coded.codes.values()) / len(coded.codes))
+    for fold, _, coded in run:
+        records = run.records
+        run.costs.stored.append(sum(code.nbytes for code in coded.codes.values()) / len(coded.codes))
         scope = {
-            i: (coded.codes[records[i].id].space, _scope(rounds, i))
+            i: (coded.codes[records[i].id].space, _scope(run, i))
             for i in (*fold.train, *fold.test)
             if records[i].id in coded.codes
         }
@@ -50,8 +50,8 @@ def classify(rounds: Rounds, options: Classifier) -> list[Prediction]:
                 options,
                 plan.seed,
             )
-            found.extend(_prediction(rounds, i, fold.number, answer) for i, answer in zip(test, said))
-        found.extend(_prediction(rounds, i, fold.number, "") for i in fold.test if i not in scope)
+            found.extend(_prediction(run, i, fold.number, answer) for i, answer in zip(test, said))
+        found.extend(_prediction(run, i, fold.number, "") for i in fold.test if i not in scope)
     return sorted(found, key=lambda prediction: prediction.query_id)
 
 
@@ -93,10 +93,10 @@ def _predict(train: Float32, truths: Sequence[str], asked: Float32, options: Cla
         return [str(answer) for answer in network.predict((asked - centre) / scale)]
 
 
-def _scope(rounds: Rounds, i: int) -> str:
-    return rounds.records[i].site if rounds.plan.protocol.mode == "vertical" else ""
+def _scope(run: CellRun, i: int) -> str:
+    return run.records[i].site if run.plan.protocol.mode == "vertical" else ""
 
 
-def _prediction(rounds: Rounds, i: int, fold: int, answer: str) -> Prediction:
-    record = rounds.records[i]
-    return Prediction(record.id, target_of(record, rounds.plan.protocol), record.patient, str(fold), answer)
+def _prediction(run: CellRun, i: int, fold: int, answer: str) -> Prediction:
+    record = run.records[i]
+    return Prediction(record.id, target_of(record, run.plan.protocol), record.patient, str(fold), answer)

@@ -12,7 +12,7 @@ from slideseek.did_you_mean import did_you_mean
 from slideseek.errors import UsageError
 from slideseek.options import from_table
 from slideseek_apps.bench.datasets import ADAPTERS
-from slideseek_apps.bench.guard_options import Guards
+from slideseek_apps.bench.leak_guards import Guards
 from slideseek_apps.bench.protocol import Protocol
 
 Task: TypeAlias = Literal["retrieval", "classification", "training"]

@@ -15,8 +15,8 @@ from slideseek.engine import resolved_settings
 from slideseek.errors import DamagedError, PluginError, SlideseekError, one_line
 from slideseek.interfaces import Checkpointed, Encoder, Trainable
 from slideseek.types import SlideRecord
-from slideseek_apps.bench.cell_plans import CellPlan
-from slideseek_apps.bench.opaque_ids import BlindBags, Blindfold
+from slideseek_apps.bench.grid import CellPlan
+from slideseek_apps.bench.opaque_ids import OpaqueBags, OpaqueIds
 
 OnEpoch = Callable[[Mapping[str, float]], None]
 
@@ -31,8 +31,8 @@ class Fitter:
     checkpoint of its own training takes it, whichever variant of the engine trained it.
     """
 
-    def __init__(self, plan: CellPlan, blindfold: Blindfold, folder: Path, on_epoch: OnEpoch) -> None:
-        self._plan, self._blindfold, self._folder, self._on_epoch = plan, blindfold, folder, on_epoch
+    def __init__(self, plan: CellPlan, opaque: OpaqueIds, folder: Path, on_epoch: OnEpoch) -> None:
+        self._plan, self._opaque, self._folder, self._on_epoch = plan, opaque, folder, on_epoch
         self.seconds = 0.0
         self.training: Path | None = None
 
@@ -45,7 +45,7 @@ class Fitter:
         encoder = self._make()
         if not isinstance(encoder, Trainable):
             return encoder
-        bags = BlindBags(self._blindfold, [record.id for record in records])
+        bags = OpaqueBags(self._opaque, [record.id for record in records])
         labels, groups = [record.label for record in records], [record.patient for record in records]
         try:
             if isinstance(encoder, Checkpointed):
@@ -60,11 +60,11 @@ class Fitter:
         return encoder
 
     def _checkpointed(
-        self, bags: BlindBags, labels: Sequence[str], groups: Sequence[str], records: Sequence[SlideRecord]
+        self, bags: OpaqueBags, labels: Sequence[str], groups: Sequence[str], records: Sequence[SlideRecord]
     ) -> Encoder:
-        slides = [[record.id, record.label, record.patient, self._blindfold.sites[record.id]] for record in records]
+        slides = [[record.id, record.label, record.patient, self._opaque.sites[record.id]] for record in records]
         use = self._plan.variant.encoder.use
-        home = self._folder / digest([use, self._blindfold.dataset.fingerprint, self._plan.seed, slides])[:24]
+        home = self._folder / digest([use, self._opaque.dataset.fingerprint, self._plan.seed, slides])[:24]
         for place in self._places(home):
             encoder = self._make()
             if not isinstance(encoder, Checkpointed):
@@ -113,7 +113,7 @@ class Fitter:
         return self._plan.variant.owner("encoder", self._plan.variant.encoder.use)
 
     def _explained(self, error: SlideseekError) -> SlideseekError:
-        told = self._blindfold.named(error)
+        told = self._opaque.named(error)
         if self._plan.protocol.mode == "horizontal" and "site" in told.cause:
             return SlideseekError(
                 told.cause,

@@ -14,7 +14,7 @@ from slideseek_apps.bench.protocol import Protocol
 
 
 @dataclass(frozen=True)
-class Blindfold:
+class OpaqueIds:
     """Hand bags to plugins under opaque ids.
 
     Slide ids often carry a diagnosis, and equal distances are ordered by id: with opaque ids neither can help. In a
@@ -29,7 +29,7 @@ class Blindfold:
     sites: Mapping[str, str]
 
     @classmethod
-    def make(cls, dataset: Dataset, records: Sequence[SlideRecord], protocol: Protocol) -> Blindfold:
+    def make(cls, dataset: Dataset, records: Sequence[SlideRecord], protocol: Protocol) -> OpaqueIds:
         """Make opaque ids that depend on the dataset alone."""
         names = {record.id: f"slide-{digest([dataset.fingerprint, record.id])[:16]}" for record in records}
         shown = protocol.mode == "vertical"
@@ -51,11 +51,11 @@ class Blindfold:
         return renamed
 
 
-class BlindBags(Sequence[Bag]):
+class OpaqueBags(Sequence[Bag]):
     """The bags of some slides as plugins see them; each is read when it is asked for."""
 
-    def __init__(self, blindfold: Blindfold, slide_ids: Sequence[str]) -> None:
-        self._blindfold = blindfold
+    def __init__(self, opaque: OpaqueIds, slide_ids: Sequence[str]) -> None:
+        self._opaque = opaque
         self._ids = slide_ids
 
     def __len__(self) -> int:
@@ -65,9 +65,9 @@ class BlindBags(Sequence[Bag]):
     def __getitem__(self, at: int) -> Bag: ...
 
     @overload
-    def __getitem__(self, at: slice) -> BlindBags: ...
+    def __getitem__(self, at: slice) -> OpaqueBags: ...
 
-    def __getitem__(self, at: int | slice) -> Bag | BlindBags:
+    def __getitem__(self, at: int | slice) -> Bag | OpaqueBags:
         if isinstance(at, slice):
-            return BlindBags(self._blindfold, self._ids[at])
-        return self._blindfold.bag(self._ids[at])
+            return OpaqueBags(self._opaque, self._ids[at])
+        return self._opaque.bag(self._ids[at])

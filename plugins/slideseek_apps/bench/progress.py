@@ -11,7 +11,7 @@ EVERY = 5.0
 """Seconds between two epochs that are told; the last one of a training always is."""
 
 
-class Pace:
+class RunProgress:
     """Keep the time of a run."""
 
     def __init__(self, reporter: Reporter) -> None:

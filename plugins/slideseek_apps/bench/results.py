@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 from slideseek.errors import SlideseekError
-from slideseek_apps.bench.hits import QueryHits, read_hits, read_rows
+from slideseek_apps.bench.ranked_lists import QueryHits, read_hits, read_rows
 
 if TYPE_CHECKING:
     from slideseek.types import Float64

@@ -8,31 +8,31 @@ import numpy as np
 
 from slideseek.errors import PluginError, one_line
 from slideseek.types import Hit, Mask, SlideRecord
-from slideseek_apps.bench.coding import Coded
-from slideseek_apps.bench.folds import Rounds
-from slideseek_apps.bench.hits import QueryHits, RankedHit
-from slideseek_apps.bench.plugin_checks import check_hits, check_ids
+from slideseek_apps.bench.cell_run import CellRun
+from slideseek_apps.bench.encoding import Coded
+from slideseek_apps.bench.folds import Fold, target_of
+from slideseek_apps.bench.plugin_output import check_hits, check_ids
 from slideseek_apps.bench.protocol import Protocol
-from slideseek_apps.bench.splits import Fold, target_of
+from slideseek_apps.bench.ranked_lists import QueryHits, RankedHit
 
 
-def retrieve(rounds: Rounds) -> list[QueryHits]:
+def retrieve(run: CellRun) -> list[QueryHits]:
     """Return what every test slide finds, by query id; a slide that could not be encoded finds nothing."""
     found: list[QueryHits] = []
-    for fold, _, coded in rounds:
-        shelf = _Shelf(rounds, fold, coded)
-        found.extend(shelf.ask(rounds.records[i]) for i in fold.test)
+    for fold, _, coded in run:
+        shelf = _Shelf(run, fold, coded)
+        found.extend(shelf.ask(run.records[i]) for i in fold.test)
     return sorted(found, key=lambda query: query.query_id)
 
 
 class _Shelf:
     """The slides looked among in one fold, in an index that is not trusted."""
 
-    def __init__(self, rounds: Rounds, fold: Fold, coded: Coded) -> None:
-        self._rounds, self._coded = rounds, coded
-        plan, names = rounds.plan, rounds.blindfold.names
+    def __init__(self, run: CellRun, fold: Fold, coded: Coded) -> None:
+        self._run, self._coded = run, coded
+        plan, names = run.plan, run.opaque.names
         self._owner = plan.variant.owner("index", plan.variant.index_config(plan.spec).use)
-        held = [rounds.records[i] for i in fold.among if rounds.records[i].id in coded.codes]
+        held = [run.records[i] for i in fold.among if run.records[i].id in coded.codes]
         # In the order of opaque ids: an index that keeps the order of what it is given learns nothing from it.
         codes = [coded.codes[record.id] for record in sorted(held, key=lambda record: names[record.id])]
         self._index = plan.variant.make_index(plan.spec)
@@ -43,7 +43,7 @@ class _Shelf:
         except Exception as error:  # whatever a plugin raises is told as the plugin's
             raise PluginError(f"{self._owner} crashed in add ({one_line(error)})", "mend the plugin") from error
         check_ids(ids, [code.slide_id for code in codes], self._owner)
-        rounds.costs.stored.append(stored / max(1, len(codes)))
+        run.costs.stored.append(stored / max(1, len(codes)))
         by_name = {names[record.id]: record for record in held}
         self._records = {name: by_name[name] for name in ids}
         self._rows = {name: row for row, name in enumerate(ids)}
@@ -60,7 +60,7 @@ class _Shelf:
 
     def ask(self, query: SlideRecord) -> QueryHits:
         """Search with one slide."""
-        protocol = self._rounds.plan.protocol
+        protocol = self._run.plan.protocol
         among = self._mask(query, protocol)
         hits = self._search(query, among, protocol.k) if query.id in self._coded.codes and among.any() else []
         target = target_of(query, protocol)
@@ -90,8 +90,8 @@ class _Shelf:
         except Exception as error:  # whatever a plugin raises is told as the plugin's
             cause = f"{self._owner} crashed in search for {query.id!r} ({one_line(error)})"
             raise PluginError(cause, "mend the plugin") from error
-        self._rounds.costs.search.append(time.perf_counter() - started)
+        self._run.costs.search.append(time.perf_counter() - started)
         try:
             return check_hits(answer, self._rows, among, k, self._owner)
         except PluginError as error:
-            raise self._rounds.blindfold.named(error) from error
+            raise self._run.opaque.named(error) from error

@@ -15,20 +15,20 @@ from slideseek.archive.files import clear_temporary, write_text
 from slideseek.building.reporting import Reporter, SlideReport
 from slideseek.errors import SlideseekError
 from slideseek.plugins import Registry
-from slideseek_apps.bench.cell_plans import CellPlan, make_grid
-from slideseek_apps.bench.cells import CELLS, CellResult, cell_folder, is_done, write_cell
+from slideseek_apps.bench.cell_run import CellRun
 from slideseek_apps.bench.classification import classify
 from slideseek_apps.bench.config import BenchConfig
-from slideseek_apps.bench.control import ControlVerdict, judge_control
 from slideseek_apps.bench.datasets.dataset import Dataset
-from slideseek_apps.bench.folds import Rounds
-from slideseek_apps.bench.guards import check_duplicates
-from slideseek_apps.bench.hits import QueryHits
+from slideseek_apps.bench.finished_cells import CELLS, CellResult, cell_folder, is_done, write_cell
+from slideseek_apps.bench.folds import taking_part, target_of
+from slideseek_apps.bench.grid import CellPlan, make_grid
+from slideseek_apps.bench.leak_guards import check_duplicates
 from slideseek_apps.bench.memory import peak_mb, reset_peak
-from slideseek_apps.bench.progress import Pace
+from slideseek_apps.bench.progress import RunProgress
+from slideseek_apps.bench.ranked_lists import QueryHits
 from slideseek_apps.bench.results import read_cell
 from slideseek_apps.bench.retrieval import retrieve
-from slideseek_apps.bench.splits import taking_part, target_of
+from slideseek_apps.bench.shuffled_control import ControlVerdict, judge_control
 from slideseek_apps.bench.toml_text import toml_text
 from slideseek_apps.bench.training_curves import curves
 
@@ -68,7 +68,7 @@ class BenchRunner:
         self.config, self.dataset, self.registry = config, dataset, registry
         self.folder, self.reporter = folder, reporter
         self.summary = BenchSummary(folder)
-        self._pace = Pace(reporter)
+        self._progress = RunProgress(reporter)
         self._last: tuple[str, CellResult] | None = None
 
     def run(self, only: Sequence[str] = (), control: bool = False) -> BenchSummary:
@@ -116,7 +116,7 @@ class BenchRunner:
             self.reporter.slide(SlideReport(plan.name, "skipped"))
             return
         self.reporter.begin(plan.name)
-        self._pace.cell_begins()
+        self._progress.cell_begins()
         try:
             result = self._result(plan)
         except SlideseekError as error:
@@ -125,8 +125,8 @@ class BenchRunner:
             return
         write_cell(self.folder, plan, self.dataset, self.config.guards, result)
         self.summary.ran.append(plan.name)
-        self._pace.cell_over()
-        self.reporter.slide(SlideReport(f"{plan.name}{self._pace.left(self._missing())}", "ok"))
+        self._progress.cell_over()
+        self.reporter.slide(SlideReport(f"{plan.name}{self._progress.left(self._missing())}", "ok"))
         if result.failures:
             self.reporter.note(f"{plan.name}: {_not_encoded(result.failures)}")
 
@@ -145,16 +145,16 @@ class BenchRunner:
 
     def _run(self, plan: CellPlan) -> CellResult:
         reset_peak()
-        epoch = partial(self._pace.epoch, plan.name)
-        rounds = Rounds(plan, self.dataset, self.config.guards, self.folder / TRAINING, epoch)
+        epoch = partial(self._progress.epoch, plan.name)
+        run = CellRun(plan, self.dataset, self.config.guards, self.folder / TRAINING, epoch)
         found: Any
         if plan.task == "training":
-            found = curves(rounds, self.config.top)
+            found = curves(run, self.config.top)
         elif plan.task == "classification":
-            found = classify(rounds, self.config.classifier)
+            found = classify(run, self.config.classifier)
         else:
-            found = retrieve(rounds)
-        return CellResult(found, rounds.costs, rounds.failures, peak_mb(), {"measured_with_seed": plan.seed})
+            found = retrieve(run)
+        return CellResult(found, run.costs, run.failures, peak_mb(), {"measured_with_seed": plan.seed})
 
     def _judge(self, plans: Sequence[CellPlan]) -> None:
         """Compare every control with chance."""

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slideseek_apps.bench.hits import read_hits
+from slideseek_apps.bench.ranked_lists import read_hits
 from slideseek_apps.bench.report.assemble import make_report
 from slideseek_apps.bench.report.formats import render
 from slideseek_apps.bench.report.settings import ReportSettings

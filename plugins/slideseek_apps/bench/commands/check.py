@@ -22,7 +22,7 @@ def command(table: Path, total: int | None, as_json: bool) -> int:
     The exit code is 3 when something cannot be true.
     """
     from slideseek.cli import EXIT_FAILED_SLIDES
-    from slideseek_apps.bench.published import check_published, read_published
+    from slideseek_apps.bench.published_table import check_published, read_published
 
     published = read_published(table)
     findings = check_published(published, total)

@@ -149,14 +149,14 @@ def _finish(folders: Sequence[Path], report: Path | None, quiet: bool) -> None:
 
 
 def _list(as_json: bool) -> None:
-    from slideseek_apps.bench.bundled_configs import ready_configs
+    from slideseek_apps.bench.bundled_configs import bundled_configs
     from slideseek_apps.bench.datasets import ADAPTERS
 
     kinds = {entry.kind: entry.summary for entry in ADAPTERS.values()}
     if as_json:
-        print_json({"configs": ready_configs(), "datasets": kinds})
+        print_json({"configs": bundled_configs(), "datasets": kinds})
         return
-    print_table(("ready configuration", "what it makes"), ready_configs().items())
+    print_table(("ready configuration", "what it makes"), bundled_configs().items())
     print_table(("kind of data", "what it is"), kinds.items())
 
 

@@ -12,7 +12,7 @@ from slideseek.cli.options import json_option
 from slideseek.cli.output import print_json, print_table, say
 
 if TYPE_CHECKING:
-    from slideseek_apps.bench.lists import Lists
+    from slideseek_apps.bench.measure_sums import ListSums
 
 
 @click.command()
@@ -27,15 +27,15 @@ def command(hits: Path, ks: tuple[int, ...], by_site: bool, as_json: bool) -> No
     query_site, hit_patient, hit_center, relevant. A query without hits is a row with an empty rank.
     """
     from slideseek.errors import UsageError
-    from slideseek_apps.bench.hits import read_hits
-    from slideseek_apps.bench.lists import Lists
+    from slideseek_apps.bench.measure_sums import ListSums
     from slideseek_apps.bench.measures import TIE_RULES
+    from slideseek_apps.bench.ranked_lists import read_hits
     from slideseek_apps.bench.scoring import KS, score, score_classes
 
     queries = read_hits(hits)
     if by_site and not all(query.site for query in queries):
         raise UsageError(f"{hits}: not every query has a site", "fill in query_site, or leave --by-site out")
-    lists = Lists(queries, by_site)
+    lists = ListSums(queries, by_site)
     wanted = tuple(dict.fromkeys(ks)) or KS
     scores = score(lists, wanted)
     classes = [found for k in wanted for tie in TIE_RULES for found in score_classes(lists, k, tie)]
@@ -64,7 +64,7 @@ def command(hits: Path, ks: tuple[int, ...], by_site: bool, as_json: bool) -> No
         say(f"note    {note}")
 
 
-def _notes(lists: Lists, ks: tuple[int, ...]) -> list[str]:
+def _notes(lists: ListSums, ks: tuple[int, ...]) -> list[str]:
     """Return what a reader of the scores must know about the lists."""
     notes = []
     queries = lists.queries

@@ -6,16 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from slideseek import __version__
-from slideseek_apps.bench.report.classification import classification_tables
+from slideseek_apps.bench.report.classification_table import classification_tables
 from slideseek_apps.bench.report.comparisons import compare_variants
 from slideseek_apps.bench.report.conventions import conventions_table
 from slideseek_apps.bench.report.figures import Figure, engines_figure, size_figure, sweep_figures
 from slideseek_apps.bench.report.retrieval_tables import SectionTables
+from slideseek_apps.bench.report.sections import Section, Tell, heading, make_sections, silent
 from slideseek_apps.bench.report.settings import ReportSettings
-from slideseek_apps.bench.report.sweeps import sweep_families
+from slideseek_apps.bench.report.swept_options import sweep_families
 from slideseek_apps.bench.report.table import Table
-from slideseek_apps.bench.report.training import training_figures
-from slideseek_apps.bench.report.variants import Section, Tell, heading, make_sections, silent
+from slideseek_apps.bench.report.training_figures import training_figures
 from slideseek_apps.bench.results import Cell
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from slideseek_apps.bench.report.sections import Section, VariantResults
 from slideseek_apps.bench.report.settings import ReportSettings
 from slideseek_apps.bench.report.table import Column, Number, Row, Table, mark_best_in_rows
-from slideseek_apps.bench.report.variants import Section, Variant
 from slideseek_apps.bench.scoring import KS, score
 
 
@@ -33,7 +33,7 @@ def conventions_table(section: Section, settings: ReportSettings) -> Table:
     )
 
 
-def _means(variant: Variant, ks: Sequence[int]) -> dict[tuple[str, str], float | None]:
+def _means(variant: VariantResults, ks: Sequence[int]) -> dict[tuple[str, str], float | None]:
     """Return the mean over seeds of every measure; None where a seed lacks it."""
     scores = [score(lists, ks) for lists in variant.lists]
     means: dict[tuple[str, str], float | None] = {}

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from slideseek_apps.bench.report.chart import Axis, Level, Series, interval_chart, line_chart
 from slideseek_apps.bench.report.retrieval_tables import SectionTables
-from slideseek_apps.bench.report.sweeps import SweptVariant, as_number, sweep_members
+from slideseek_apps.bench.report.sections import CODE_SIZE, SEARCH_TIME, Cost, VariantResults
+from slideseek_apps.bench.report.swept_options import SweptVariant, as_number, sweep_members
 from slideseek_apps.bench.report.table import Number
-from slideseek_apps.bench.report.variants import CODE_SIZE, SEARCH_TIME, Cost, Variant
 
 BASELINE = "yottixel"
 """The engine drawn as a level beside the curves of a varied option, as in the paper's Figure 3."""
@@ -25,7 +25,7 @@ class Figure:
     svg: str
 
 
-def engines_figure(tables: SectionTables, variants: Sequence[Variant]) -> Figure:
+def engines_figure(tables: SectionTables, variants: Sequence[VariantResults]) -> Figure:
     """Return macro F1 of each variant with its interval, best first."""
     numbers = [(variant.name, tables.macro_f1(variant)) for variant in variants]
     known = sorted(((name, n.value, n) for name, n in numbers if n.value is not None), key=lambda row: -row[1])

@@ -37,11 +37,11 @@ def render(report: Report, name: Format, width: int = 200, colour: bool = False)
 
         return render_latex(report)
     if name == "csv":
-        from slideseek_apps.bench.report.delimited import render_csv
+        from slideseek_apps.bench.report.csv_export import render_csv
 
         return render_csv(report)
     if name == "json":
-        from slideseek_apps.bench.report.data import render_json
+        from slideseek_apps.bench.report.json_export import render_json
 
         return render_json(report)
     from slideseek_apps.bench.report.terminal import render_terminal

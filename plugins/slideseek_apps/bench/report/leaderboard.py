@@ -16,9 +16,9 @@ from slideseek_apps.bench import class_sums
 from slideseek_apps.bench.class_sums import Statistic, macro, weighted
 from slideseek_apps.bench.report.page import resource, style, template
 from slideseek_apps.bench.report.retrieval_tables import SectionTables
+from slideseek_apps.bench.report.sections import CODE_SIZE, SEARCH_TIME, Section, VariantResults, make_sections
 from slideseek_apps.bench.report.settings import ReportSettings
 from slideseek_apps.bench.report.table import Number
-from slideseek_apps.bench.report.variants import CODE_SIZE, SEARCH_TIME, Section, Variant, make_sections
 from slideseek_apps.bench.results import Results
 
 ALL_SITES = "all sites"
@@ -100,7 +100,7 @@ def _of_section(source: str, section: Section, settings: ReportSettings) -> list
 
 
 def _standing(
-    source: str, section: Section, tables: SectionTables, variant: Variant, site: str, places: Int64
+    source: str, section: Section, tables: SectionTables, variant: VariantResults, site: str, places: Int64
 ) -> Standing:
     cell = section.cells[0]
     estimates = tables.estimates[variant.name]

@@ -11,10 +11,10 @@ from slideseek_apps.bench import class_sums
 from slideseek_apps.bench.class_sums import Statistic, macro, weighted
 from slideseek_apps.bench.measures import Divisor
 from slideseek_apps.bench.report.class_table import ClassRow, Means, class_table
+from slideseek_apps.bench.report.sections import COSTS, Estimates, Section, Sums, VariantResults
 from slideseek_apps.bench.report.settings import ReportSettings
-from slideseek_apps.bench.report.sweeps import group_name, sweep_members
+from slideseek_apps.bench.report.swept_options import group_name, sweep_members
 from slideseek_apps.bench.report.table import Column, Number, Row, Table, mark_best_in_columns
-from slideseek_apps.bench.report.variants import COSTS, Estimates, Section, Sums, Variant
 from slideseek_apps.bench.scoring import can_divide
 
 MACRO_F1: Statistic = macro(class_sums.f1)
@@ -37,7 +37,7 @@ class SectionTables:
         settings = self.settings
         return f"votes {settings.k}", lambda lists: lists.vote_counts(settings.k, settings.tie)
 
-    def macro_f1(self, variant: Variant) -> Number:
+    def macro_f1(self, variant: VariantResults) -> Number:
         """Return macro F1 in percent."""
         return self.estimates[variant.name].number(*self.votes(), MACRO_F1)
 
@@ -63,7 +63,7 @@ class SectionTables:
         marked = mark_best_in_columns(columns, rows)
         return Table("overview", "All variants", caption, ("engine", "seeds"), tuple(columns), marked, self._notes())
 
-    def engines_by_class(self, variants: Sequence[Variant]) -> Table:
+    def engines_by_class(self, variants: Sequence[VariantResults]) -> Table:
         """Return F1 by site and subtype, a column a variant."""
         what = "site and subtype" if self.section.by_site else "class"
         columns = [Column(variant.name) for variant in variants]
@@ -75,7 +75,7 @@ class SectionTables:
         columns = [Column(p.column, group_name(family, p.value)) for p in members]
         return self._classes(f"sweep-{family}", f"F1 by {family}", columns, [p.variant for p in members])
 
-    def _classes(self, key: str, title: str, columns: Sequence[Column], variants: Sequence[Variant]) -> Table:
+    def _classes(self, key: str, title: str, columns: Sequence[Column], variants: Sequence[VariantResults]) -> Table:
         makers = [self.estimates[variant.name] for variant in variants]
         by_class = [maker.numbers(*self.votes(), class_sums.f1) for maker in makers]
         slides = np.mean([lists.slides for v in variants for lists in v.lists], axis=0)
@@ -153,11 +153,11 @@ class _Measure:
     judged: bool = True
     needs: Divisor | None = None
 
-    def known(self, variant: Variant) -> bool:
+    def known(self, variant: VariantResults) -> bool:
         """Say whether the variant's lists hold what the measure needs."""
         return self.needs is None or all(can_divide(lists, self.needs) for lists in variant.lists)
 
 
-def seeds_note(variants: Sequence[Variant]) -> str:
+def seeds_note(variants: Sequence[VariantResults]) -> str:
     """Say what several seeds mean for a number; "" where there is one seed."""
     return "Mean ± standard deviation over seeds. " if any(len(v.seeds) > 1 for v in variants) else ""

@@ -7,7 +7,7 @@ from typing import cast
 
 from slideseek_apps.bench.bootstrap import RESAMPLES
 from slideseek_apps.bench.measures import DIVISORS, TIE_RULES, Divisor, TieRule
-from slideseek_apps.bench.paired import PERMUTATIONS
+from slideseek_apps.bench.paired_test import PERMUTATIONS
 
 
 @dataclass(frozen=True, slots=True)

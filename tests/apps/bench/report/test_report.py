@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 import pytest
 from sklearn.metrics import f1_score
 
-from slideseek_apps.bench.lists import Lists
+from slideseek_apps.bench.measure_sums import ListSums
 from slideseek_apps.bench.measures import majority
 from slideseek_apps.bench.report.assemble import make_report
 from slideseek_apps.bench.report.class_table import ClassRow, means_of
@@ -303,7 +303,7 @@ def test_queries_without_patient_are_patients_of_their_own(simulation):
     made.retrieval("mean", 0.5)
     (cell,) = read_results(made.folder).cells
     queries = [type(q)(q.query_id, q.label, q.hits) for q in cell.hits()]
-    assert len(Lists(queries).patients) == len(queries)
+    assert len(ListSums(queries).patients) == len(queries)
 
 
 def test_slides_that_cannot_be_right_are_told(simulation):
@@ -323,7 +323,7 @@ def test_every_convention_is_in_the_appendix(full_results, report):
     mean, sparse = names.index("mean"), names.index("c-deep-sfv")
     cells = [c for c in read_results(full_results).cells if c.kind == "retrieval" and c.protocol.mode == "vertical"]
     scores = {
-        name: [score(Lists(c.hits(), by_site=True)) for c in cells if c.name == name and not c.control]
+        name: [score(ListSums(c.hits(), by_site=True)) for c in cells if c.name == name and not c.control]
         for name in ("mean", "c-deep-sfv")
     }
     assert len(scores["c-deep-sfv"]) == 3

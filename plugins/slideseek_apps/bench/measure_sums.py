@@ -9,7 +9,6 @@ import numpy as np
 
 from slideseek.types import Float64, Int64
 from slideseek_apps.bench import class_sums
-from slideseek_apps.bench.hits import QueryHits
 from slideseek_apps.bench.measures import (
     Divisor,
     Length,
@@ -20,13 +19,14 @@ from slideseek_apps.bench.measures import (
     precision_at,
     same_center_share_at,
 )
+from slideseek_apps.bench.ranked_lists import QueryHits
 from slideseek_apps.bench.results import Prediction
 
 ClassName: TypeAlias = tuple[str, str]
 """(site, label); the site is "" where a class is a label of the whole archive."""
 
 
-class Answers:
+class AnswerSums:
     """Truths and answers of one engine, one a slide, and the patients and classes they are counted by.
 
     by_site: a class is a label within the query's site, as in vertical search; else a label. A slide without a known
@@ -71,7 +71,7 @@ class Answers:
         return class_sums.collect(self._patient, self._class, numbers, self.size)
 
 
-class Lists(Answers):
+class ListSums(AnswerSums):
     """The ranked lists of one engine, with the sums of every measure."""
 
     def __init__(
@@ -140,9 +140,9 @@ class Lists(Answers):
         return self.values([measure(r, k, divisor, q.relevant) for r, q in zip(self._relevance, self.queries)])
 
 
-def answers_of(
+def sums_of_predictions(
     predictions: Sequence[Prediction], patients: Sequence[str] = (), classes: Sequence[ClassName] = ()
-) -> Answers:
+) -> AnswerSums:
     """Arrange the answers of a classifier."""
     truth = [("", p.label) for p in predictions]
-    return Answers([p.query_id for p in predictions], truth, [p.patient for p in predictions], patients, classes)
+    return AnswerSums([p.query_id for p in predictions], truth, [p.patient for p in predictions], patients, classes)

@@ -7,9 +7,9 @@ import pytest
 
 from slideseek.errors import UsageError
 from slideseek.plugins import load_registry
-from slideseek_apps.bench.bundled_configs import FOLDER, find_config, ready_configs
-from slideseek_apps.bench.cell_plans import expand
+from slideseek_apps.bench.bundled_configs import FOLDER, bundled_configs, find_config
 from slideseek_apps.bench.config import parse_bench_config
+from slideseek_apps.bench.grid import expand
 from slideseek_apps.bench.overrides import quick, with_data, with_settings, with_whole_paths
 from slideseek_apps.bench.protocol import Protocol
 from slideseek_apps.bench.toml_text import toml_text
@@ -146,7 +146,7 @@ class TestOverrides:
 
 class TestReady:
     def test_all_of_the_paper_is_there(self):
-        assert list(ready_configs()) == ["figure2", "figure3", "table1", "table2", "table3", "table4"]
+        assert list(bundled_configs()) == ["figure2", "figure3", "table1", "table2", "table3", "table4"]
 
     @pytest.mark.parametrize("name", [path.stem for path in FOLDER.glob("*.toml")])
     def test_each_is_sound(self, name):

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from slideseek.errors import PluginError, SlideseekError
 from slideseek.interfaces import Encoder
 from slideseek.types import Code, SlideRecord
-from slideseek_apps.bench.cell_plans import CellPlan
-from slideseek_apps.bench.opaque_ids import Blindfold
-from slideseek_apps.bench.plugin_checks import coded
+from slideseek_apps.bench.grid import CellPlan
+from slideseek_apps.bench.opaque_ids import OpaqueIds
+from slideseek_apps.bench.plugin_output import coded
 
 
 @dataclass(slots=True)
@@ -23,20 +23,20 @@ class Coded:
     seconds: list[float] = field(default_factory=list)
 
 
-def encode_slides(plan: CellPlan, encoder: Encoder, blindfold: Blindfold, records: Sequence[SlideRecord]) -> Coded:
+def encode_slides(plan: CellPlan, encoder: Encoder, opaque: OpaqueIds, records: Sequence[SlideRecord]) -> Coded:
     """Encode slides one at a time. One that the encoder cannot code (no patches, a site it never saw) has no code: it
     finds nothing and is not found. A code that breaks the encoder's promise is a `PluginError`."""
     owner = plan.variant.owner("encoder", plan.variant.encoder.use)
     result = Coded()
     for record in records:
-        bag = blindfold.bag(record.id)
+        bag = opaque.bag(record.id)
         started = time.perf_counter()
         try:
             code = coded(encoder, bag, plan.spec, owner)
         except PluginError as error:
-            raise blindfold.named(error) from error
+            raise opaque.named(error) from error
         except SlideseekError as error:
-            result.failures[record.id] = blindfold.named(error).cause
+            result.failures[record.id] = opaque.named(error).cause
             continue
         result.seconds.append(time.perf_counter() - started)
         result.codes[record.id] = code

@@ -14,7 +14,7 @@ from slideseek.types import Bag, Code, CodeSpec, Hit, SlideRecord
 from slideseek_apps.bench.config import parse_bench_config
 from slideseek_apps.bench.datasets import load_dataset
 from slideseek_apps.bench.datasets.dataset import Dataset
-from slideseek_apps.bench.guards import check_duplicates
+from slideseek_apps.bench.leak_guards import check_duplicates
 from slideseek_apps.bench.runner import BenchRunner
 from slideseek_components.indexes.cosine import Cosine
 

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from slideseek_apps.bench.report.variants import Section, Variant
+from slideseek_apps.bench.report.sections import Section, VariantResults
 
 _LAMBDA = re.compile(r"lambda(\d+|_\w+)")
 
@@ -15,7 +15,7 @@ _LAMBDA = re.compile(r"lambda(\d+|_\w+)")
 class SweptVariant:
     """A variant at one value of the option looked at. column: the engine and what else was varied."""
 
-    variant: Variant
+    variant: VariantResults
     value: Any
     column: str
 

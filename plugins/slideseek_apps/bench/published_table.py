@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from slideseek.errors import SlideseekError
-from slideseek_apps.bench.hits import read_rows
+from slideseek_apps.bench.ranked_lists import read_rows
 from slideseek_apps.bench.report.class_table import ClassRow, class_table, means_of
 from slideseek_apps.bench.report.table import Column, Number, Table
 

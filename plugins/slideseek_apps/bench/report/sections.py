@@ -12,14 +12,14 @@ import numpy as np
 from slideseek.types import Float64
 from slideseek_apps.bench.bootstrap import Estimate, Resampled
 from slideseek_apps.bench.class_sums import Statistic
-from slideseek_apps.bench.lists import ClassName, Lists
+from slideseek_apps.bench.measure_sums import ClassName, ListSums
 from slideseek_apps.bench.report.settings import ReportSettings
 from slideseek_apps.bench.report.table import Number
 from slideseek_apps.bench.results import Cell
 
 Tell: TypeAlias = Callable[[str], None]
 """Is given a few words on what is being done."""
-Sums: TypeAlias = Callable[[Lists], Float64]
+Sums: TypeAlias = Callable[[ListSums], Float64]
 SectionKey: TypeAlias = tuple[str, str, str, bool]
 
 
@@ -43,12 +43,12 @@ COSTS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Variant:
+class VariantResults:
     """One engine with one choice of options: its cells, one a seed, and their lists in the same order."""
 
     name: str
     cells: tuple[Cell, ...]
-    lists: tuple[Lists, ...]
+    lists: tuple[ListSums, ...]
 
     @property
     def first(self) -> Cell:
@@ -75,7 +75,7 @@ class Section:
     """All variants that were run on one dataset under one protocol, and the classes and patients they share."""
 
     cells: tuple[Cell, ...]
-    variants: tuple[Variant, ...]
+    variants: tuple[VariantResults, ...]
     classes: tuple[ClassName, ...]
     patients: tuple[str, ...]
 
@@ -90,7 +90,7 @@ class Section:
         return self.cells[0].protocol.mode == "vertical"
 
     @property
-    def plain(self) -> tuple[Variant, ...]:
+    def plain(self) -> tuple[VariantResults, ...]:
         """The variants of which no option was varied."""
         return tuple(variant for variant in self.variants if not variant.first.sweep)
 
@@ -126,23 +126,23 @@ def _make_section(cells: Sequence[Cell], tell: Tell) -> Section:
     for number, cell in enumerate(cells, 1):
         tell(f"{heading(cell)}: reading {number} of {len(cells)}")
         read.append((cell, cell.hits()))
-    alone = [Lists(queries, by_site) for _, queries in read]
+    alone = [ListSums(queries, by_site) for _, queries in read]
     patients = tuple(sorted({name for lists in alone for name in lists.patients}))
     classes = tuple(sorted({name for lists in alone for name in lists.classes}))
-    by_name: dict[str, list[tuple[Cell, Lists]]] = {}
+    by_name: dict[str, list[tuple[Cell, ListSums]]] = {}
     for cell, queries in read:
-        by_name.setdefault(cell.name, []).append((cell, Lists(queries, by_site, patients, classes)))
+        by_name.setdefault(cell.name, []).append((cell, ListSums(queries, by_site, patients, classes)))
     variants = []
     for name, members in by_name.items():
         members.sort(key=lambda pair: pair[0].seed)
-        variants.append(Variant(name, tuple(cell for cell, _ in members), tuple(lists for _, lists in members)))
+        variants.append(VariantResults(name, tuple(cell for cell, _ in members), tuple(lists for _, lists in members)))
     return Section(tuple(cells), tuple(variants), classes, patients)
 
 
 class Estimates:
     """Numbers of one variant with intervals, each sum resampled once however many numbers are made of it."""
 
-    def __init__(self, variant: Variant, settings: ReportSettings) -> None:
+    def __init__(self, variant: VariantResults, settings: ReportSettings) -> None:
         self.variant = variant
         self._settings = settings
         self._resampled: dict[str, Resampled] = {}

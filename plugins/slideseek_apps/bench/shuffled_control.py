@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from slideseek.types import Int64, SlideRecord
-from slideseek_apps.bench.hits import QueryHits
+from slideseek_apps.bench.folds import target_of
 from slideseek_apps.bench.measures import majority
 from slideseek_apps.bench.protocol import Protocol
-from slideseek_apps.bench.splits import target_of
+from slideseek_apps.bench.ranked_lists import QueryHits
 
 VOTERS = 3
 SHUFFLES = 2000

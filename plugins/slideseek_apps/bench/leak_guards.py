@@ -3,19 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from slideseek.errors import PluginError, SlideseekError
 from slideseek.interfaces import Encoder
 from slideseek.types import Bag, Code, CodeSpec, SlideRecord
 from slideseek_apps.bench.datasets.dataset import Dataset
-from slideseek_apps.bench.opaque_ids import Blindfold
-from slideseek_apps.bench.plugin_checks import coded
+from slideseek_apps.bench.folds import Fold
+from slideseek_apps.bench.opaque_ids import OpaqueIds
+from slideseek_apps.bench.plugin_output import coded
 from slideseek_apps.bench.protocol import Protocol
-from slideseek_apps.bench.splits import Fold
 
 PROBES = 4
 """Slides an encoder is probed with."""
+
+
+@dataclass(frozen=True, slots=True)
+class Guards:
+    """The table `[guards]`.
+
+    patients: no patient on both sides of a fit. duplicates: no slide under two names of different patients. labels: no
+    encoder whose codes depend on who a slide is.
+    """
+
+    patients: bool = True
+    duplicates: bool = True
+    labels: bool = True
+
+    @property
+    def off(self) -> list[str]:
+        """Names of the guards that are switched off."""
+        return [name for name in ("patients", "duplicates", "labels") if not getattr(self, name)]
 
 
 class LeakError(SlideseekError):
@@ -74,18 +92,18 @@ class LabelProbe:
         encoder: Encoder,
         spec: CodeSpec,
         owner: str,
-        blindfold: Blindfold,
+        opaque: OpaqueIds,
         records: Sequence[SlideRecord],
         asked: Sequence[int],
     ) -> None:
-        self._encoder, self._spec, self._owner, self._blindfold = encoder, spec, owner, blindfold
+        self._encoder, self._spec, self._owner, self._opaque = encoder, spec, owner, opaque
         self._chosen = [(records[i], _unlike(records, i)) for i in asked[:PROBES]]
         self._codes: dict[str, Code] = {}
 
     def names(self) -> None:
         """Raise `LeakError` where the id of a slide shows in its code."""
         for record, other in self._chosen:
-            bag = self._blindfold.bag(record.id)
+            bag = self._opaque.bag(record.id)
             plain = self._code(bag)
             if plain is None:
                 continue
@@ -101,7 +119,7 @@ class LabelProbe:
     def state(self) -> None:
         """Raise `LeakError` where encoding other slides has changed the code of one."""
         for slide_id, before in self._codes.items():
-            if not _equal(before, self._code(self._blindfold.bag(slide_id))):
+            if not _equal(before, self._code(self._opaque.bag(slide_id))):
                 raise LeakError(
                     f"{self._owner} learns from test slides: the code of slide {slide_id!r} changed while others"
                     " were encoded",
@@ -112,7 +130,7 @@ class LabelProbe:
         try:
             return coded(self._encoder, bag, self._spec, self._owner)
         except PluginError as error:
-            raise self._blindfold.named(error) from error
+            raise self._opaque.named(error) from error
         except SlideseekError:  # a slide that cannot be coded is counted elsewhere
             return None
 

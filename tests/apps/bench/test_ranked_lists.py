@@ -3,7 +3,7 @@
 import pytest
 
 from slideseek.errors import SlideseekError
-from slideseek_apps.bench.hits import QueryHits, RankedHit, read_hits, write_hits
+from slideseek_apps.bench.ranked_lists import QueryHits, RankedHit, read_hits, write_hits
 
 HEAD = "query_id,query_label,rank,hit_id,hit_label,distance\n"
 

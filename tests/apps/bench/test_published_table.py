@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from slideseek.errors import SlideseekError
-from slideseek_apps.bench.published import check_published, read_published
+from slideseek_apps.bench.published_table import check_published, read_published
 
 DATA = Path(__file__).parent / "data"
 

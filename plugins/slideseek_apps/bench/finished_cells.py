@@ -13,11 +13,11 @@ from typing import Any
 
 from slideseek import __version__
 from slideseek.archive.files import replacing_folder
-from slideseek_apps.bench.cell_plans import CellPlan, protocol_data
+from slideseek_apps.bench.cell_run import Costs
 from slideseek_apps.bench.datasets.dataset import Dataset
-from slideseek_apps.bench.folds import Costs
-from slideseek_apps.bench.guard_options import Guards
-from slideseek_apps.bench.hits import QueryHits, write_hits
+from slideseek_apps.bench.grid import CellPlan, protocol_data
+from slideseek_apps.bench.leak_guards import Guards
+from slideseek_apps.bench.ranked_lists import QueryHits, write_hits
 from slideseek_apps.bench.results import VERSION, Prediction
 from slideseek_apps.bench.training_curves import Curves, write_curves
 

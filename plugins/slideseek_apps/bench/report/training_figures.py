@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from slideseek_apps.bench.report.chart import Axis, Series, panel_chart, trace_chart
 from slideseek_apps.bench.report.figures import Figure
-from slideseek_apps.bench.report.variants import heading
+from slideseek_apps.bench.report.sections import heading
 from slideseek_apps.bench.results import Cell
 
 GRADIENT = "gradient_l1"
