@@ -12,15 +12,15 @@ from slideseek_apps.bench.measure_sums import ListSums
 from slideseek_apps.bench.measures import DIVISORS, LENGTHS, TIE_RULES, Divisor, TieRule
 
 KS = (1, 3, 5)
-UNAVAILABLE = "needs the number of relevant slides a query (column `relevant`)"
+UNAVAILABLE = "needs the number of relevant slides per query (column `relevant`)"
 
 
 @dataclass(frozen=True, slots=True)
 class Score:
     """One number with the names of what it depends on.
 
-    k: how many hits were looked at. convention: the named choices that change the number, such as `tie nearest`.
-    value: between 0 and 1; None when the lists do not say enough, and `note` then says what is missing.
+    k: number of hits that count. convention: the named choices that change the number, such as `tie nearest`. value:
+    from 0 to 1; None when the lists lack what the measure needs, and `note` then says what is missing.
     """
 
     measure: str
@@ -102,7 +102,7 @@ def _rank_scores(lists: ListSums, k: int) -> Iterator[Score]:
 
 
 def can_divide(lists: ListSums, divisor: Divisor) -> bool:
-    """Say whether the lists hold what the divisor needs."""
+    """Say whether the lists have what the divisor needs."""
     return divisor != "min(k, relevant)" or lists.knows_relevant
 
 

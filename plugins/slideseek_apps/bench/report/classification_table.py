@@ -1,4 +1,4 @@
-"""The table of classification: precision, recall and F1 of each class, and accuracy, a row an engine."""
+"""The table of a classification: one row per engine, with precision, recall and F1 of each class, and accuracy."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _PARTS: tuple[tuple[str, Statistic], ...] = (
 
 
 def classification_tables(cells: Sequence[Cell], settings: ReportSettings) -> list[tuple[str, Table]]:
-    """Return (heading, table) for each dataset and protocol that engines were made to classify."""
+    """Return (heading, table) for each dataset and protocol with classification cells."""
     groups: dict[object, list[Cell]] = {}
     for cell in cells:
         if cell.kind == "classification":

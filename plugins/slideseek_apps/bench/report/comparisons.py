@@ -1,4 +1,4 @@
-"""Paired comparisons of variants, corrected for their number."""
+"""The table of paired tests between variants, with Holm's correction."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def shared_sums(
 ) -> tuple[Float64, Float64] | None:
     """Return the sums of two variants over the slides both answered, seed by seed; None when they share none.
 
-    A variant that was run once, as what does not learn may be, stands beside every seed of the other.
+    A variant with one seed, such as one that does not learn, is paired with every seed of the other.
     """
     stacks: tuple[list[Float64], list[Float64]] = ([], [])
     for one, other in _seed_pairs(first, second):
@@ -79,7 +79,7 @@ def shared_sums(
 def _interval(
     tables: SectionTables, first: VariantResults, second: VariantResults, shared: tuple[Float64, Float64]
 ) -> tuple[float, float]:
-    """Return the percentile interval of the difference, the same patients drawn for both."""
+    """Return the percentile interval of the difference, with the same draws of patients for both."""
     if [lists.ids for lists in first.lists] == [lists.ids for lists in second.lists] and first.seeds == second.seeds:
         drawn = [tables.estimates[v.name].resampled(*tables.votes()) for v in (first, second)]
     else:

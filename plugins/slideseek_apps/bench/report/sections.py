@@ -1,4 +1,4 @@
-"""Cells brought together: variants (one engine with its options, all seeds) in sections (one dataset and protocol)."""
+"""Group cells into variants (one engine with its options, all seeds) and sections (one dataset and protocol)."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from slideseek_apps.bench.report.table import Number
 from slideseek_apps.bench.results import Cell
 
 Tell: TypeAlias = Callable[[str], None]
-"""Is given a few words on what is being done."""
+"""Called with a few words on the current step."""
 Sums: TypeAlias = Callable[[ListSums], Float64]
 SectionKey: TypeAlias = tuple[str, str, str, bool]
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Something a run costs. judged: whether less of it is better for who searches."""
+    """A cost of a run. judged: whether lower is better for searching."""
 
     name: str
     of: Callable[[Cell], float | None]
@@ -44,7 +44,7 @@ COSTS = (
 
 @dataclass(frozen=True, slots=True)
 class VariantResults:
-    """One engine with one choice of options: its cells, one a seed, and their lists in the same order."""
+    """One engine with one choice of options: its cells, one per seed, and their lists in the same order."""
 
     name: str
     cells: tuple[Cell, ...]
@@ -52,12 +52,12 @@ class VariantResults:
 
     @property
     def first(self) -> Cell:
-        """The cell of the first seed: what all seeds share is read from it."""
+        """The cell of the first seed, for what all seeds share."""
         return self.cells[0]
 
     @property
     def seeds(self) -> tuple[int, ...]:
-        """The seeds there are."""
+        """The seeds of the cells."""
         return tuple(cell.seed for cell in self.cells)
 
     def stack(self, sums: Sums) -> Float64:
@@ -65,14 +65,14 @@ class VariantResults:
         return np.stack([sums(lists) for lists in self.lists])
 
     def cost(self, pick: Callable[[Cell], float | None]) -> Number:
-        """Return a cost of the run: the median over seeds."""
+        """Return a cost: the median over seeds."""
         known = [value for value in map(pick, self.cells) if value is not None]
         return Number(statistics.median(known) if known else None, digits=-1)
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """All variants that were run on one dataset under one protocol, and the classes and patients they share."""
+    """All variants of one dataset and protocol, and the classes and patients they share."""
 
     cells: tuple[Cell, ...]
     variants: tuple[VariantResults, ...]
@@ -91,28 +91,28 @@ class Section:
 
     @property
     def plain(self) -> tuple[VariantResults, ...]:
-        """The variants of which no option was varied."""
+        """The variants without swept options."""
         return tuple(variant for variant in self.variants if not variant.first.sweep)
 
 
 def section_key(cell: Cell) -> SectionKey:
-    """Return what cells must share to stand in one table."""
+    """Return what cells of one table have in common."""
     return cell.dataset.name, cell.dataset.fingerprint, cell.protocol.title, cell.control
 
 
 def heading(cell: Cell) -> str:
-    """Return the heading a cell stands under."""
+    """Return the heading of a cell's section."""
     control = ": shuffled-label control" if cell.control else ""
     protocol = cell.protocol.title if cell.kind == "retrieval" else cell.protocol.name
     return f"{cell.dataset.name}, {protocol}{control}"
 
 
 def silent(_: str) -> None:
-    """Tell nothing."""
+    """Ignore the text."""
 
 
 def make_sections(cells: Sequence[Cell], tell: Tell = silent) -> list[Section]:
-    """Read the lists of retrieval cells and group them, in the order the cells come."""
+    """Read the lists of retrieval cells and group them, in the order of the cells."""
     groups: dict[SectionKey, list[Cell]] = {}
     for cell in cells:
         if cell.kind == "retrieval":
@@ -140,7 +140,7 @@ def _make_section(cells: Sequence[Cell], tell: Tell) -> Section:
 
 
 class Estimates:
-    """Numbers of one variant with intervals, each sum resampled once however many numbers are made of it."""
+    """Numbers of one variant with intervals; each sum is resampled once, however many numbers use it."""
 
     def __init__(self, variant: VariantResults, settings: ReportSettings) -> None:
         self.variant = variant
@@ -148,7 +148,7 @@ class Estimates:
         self._resampled: dict[str, Resampled] = {}
 
     def number(self, key: str, sums: Sums, statistic: Statistic) -> Number:
-        """Return one number in percent. key: names the sums, so that they are made once."""
+        """Return one number in percent. key: the name of the sums, so that they are computed once."""
         return self.numbers(key, sums, lambda parts: statistic(parts)[..., None])[0]
 
     def resampled(self, key: str, sums: Sums) -> Resampled:
@@ -158,7 +158,7 @@ class Estimates:
         return self._resampled[key]
 
     def numbers(self, key: str, sums: Sums, statistic: Statistic) -> list[Number]:
-        """Return one number a class in percent."""
+        """Return one number per class in percent."""
         resampled = self.resampled(key, sums)
         found = resampled.estimate(statistic)
         each = statistic(resampled.whole)

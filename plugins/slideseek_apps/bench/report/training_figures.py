@@ -1,4 +1,4 @@
-"""Figures of training: how the gradient's L1 norm falls, and the values of a slide's code (the paper's Figure 2)."""
+"""Figures of training: the L1 norm of the gradient, and the values of a slide's code (the paper's Figure 2)."""
 
 from __future__ import annotations
 

@@ -137,7 +137,7 @@ def test_engines_that_asked_less_are_told_and_compared_on_what_they_share(simula
     made.slides = made.slides[:-6]
     made.retrieval("fewer", 0.5)
     part = make_report("", read_results(made.folder).cells, FAST).parts[0]
-    assert any("fewer slides were asked by fewer" in note for note in table(part, "overview").notes)
+    assert any("fewer queries for fewer" in note for note in table(part, "overview").notes)
     (row,) = table(part, "comparisons").rows
     lists = {cell.name: cell.hits() for cell in read_results(made.folder).cells}
     shared = {query.query_id for query in lists["fewer"]}
@@ -312,7 +312,7 @@ def test_slides_that_cannot_be_right_are_told(simulation):
     made.retrieval("mean", 0.5)
     overview = table(make_report("", read_results(made.folder).cells, FAST).parts[0], "overview")
     assert any(
-        note.startswith(f"1 of {len(made.slides)} slides have no slide of their class") for note in overview.notes
+        note.startswith(f"1 of {len(made.slides)} queries have no candidate of their class") for note in overview.notes
     )
 
 
