@@ -1,4 +1,4 @@
-"""The run of one cell: in each, an encoder fitted on training slides alone codes all that is needed."""
+"""The run of one cell: in each fold, an encoder fitted on the training slides alone encodes the slides needed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from slideseek.errors import SlideseekError
 from slideseek.interfaces import Encoder
 from slideseek.types import SlideRecord
 from slideseek_apps.bench.datasets.dataset import Dataset
-from slideseek_apps.bench.encoding import Coded, encode_slides
+from slideseek_apps.bench.encoding import EncodedSlides, encode_slides
 from slideseek_apps.bench.fitting import Fitter, OnEpoch
 from slideseek_apps.bench.folds import Fold, make_folds, taking_part
 from slideseek_apps.bench.grid import CellPlan
@@ -22,7 +22,11 @@ from slideseek_apps.bench.shuffled_control import shuffle_labels
 
 @dataclass
 class Costs:
-    """What a cell cost, gathered round by round. search: seconds of each search. stored: bytes a slide, each round."""
+    """What a cell cost.
+
+    fit: seconds, all folds. encode, search: seconds per slide and per query; those of a batch share its time equally.
+    stored: bytes per slide in the index, one number per fold.
+    """
 
     fit: float = 0.0
     encode: list[float] = field(default_factory=list)
@@ -30,7 +34,7 @@ class Costs:
     stored: list[float] = field(default_factory=list)
 
     def times(self) -> dict[str, float | None]:
-        """Return the times of the cell's record: total of fitting, median of one encoding and of one search."""
+        """Return the times of the cell's record: total of fitting, median per encoded slide and per query."""
         return {
             "fit_s": self.fit,
             "encode_ms_per_slide": 1000 * statistics.median(self.encode) if self.encode else None,
@@ -42,7 +46,8 @@ class Costs:
 class CellRun:
     """The run of one cell over a dataset.
 
-    records: the slides that take part, in a control with shuffled labels. failures: why a slide has no code.
+    training: folder of checkpoints. records: the slides that take part, in a control with shuffled labels. failures: by
+    slide id, why it has no code.
     """
 
     plan: CellPlan
@@ -62,9 +67,9 @@ class CellRun:
             self.records = shuffle_labels(self.records, plan.protocol, plan.seed)
         self.opaque = OpaqueIds.make(self.dataset, self.records, plan.protocol)
 
-    def __iter__(self) -> Iterator[tuple[Fold, Encoder, Coded]]:
-        """Yield each fold with its encoder and the codes of the slides that ask or are looked among."""
-        plan, kept = self.plan, Coded()
+    def __iter__(self) -> Iterator[tuple[Fold, Encoder, EncodedSlides]]:
+        """Yield each fold with its encoder and the codes of its queries and candidates."""
+        plan, kept = self.plan, EncodedSlides()
         fitted = plan.learns or plan.task == "classification"
         for fold in make_folds(self.records, plan.protocol, plan.seed, fitted):
             if self.guards.patients:
@@ -74,20 +79,19 @@ class CellRun:
             self.costs.fit += fitter.seconds
             probe = None
             if self.guards.labels:
-                owner = plan.variant.owner("encoder", plan.variant.encoder.use)
-                probe = LabelProbe(encoder, plan.spec, owner, self.opaque, self.records, fold.test)
-                probe.names()
+                probe = LabelProbe(encoder, plan.spec, plan.owner("encoder"), self.opaque, self.records, fold.test)
+                probe.check_ids_ignored()
             needed = [self.records[i] for i in sorted({*fold.test, *fold.among})]
             if plan.learns:
-                kept = Coded()  # codes of another model
+                kept = EncodedSlides()  # the codes of another model do not compare
             missing = [r for r in needed if r.id not in kept.codes and r.id not in kept.failures]
-            coded = encode_slides(plan, encoder, self.opaque, missing)
-            kept.codes |= coded.codes
-            kept.failures |= coded.failures
-            self.costs.encode += coded.seconds
-            self.failures |= coded.failures
+            encoded = encode_slides(plan, encoder, self.opaque, missing)
+            kept.codes |= encoded.codes
+            kept.failures |= encoded.failures
+            self.costs.encode += encoded.seconds
+            self.failures |= encoded.failures
             if probe is not None:
-                probe.state()
+                probe.check_state_unchanged()
             if not kept.codes:
                 first = next(iter(kept.failures.items()))
                 raise SlideseekError(f"no slide could be encoded ({first[0]}: {first[1]})")

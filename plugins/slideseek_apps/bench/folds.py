@@ -1,4 +1,9 @@
-"""Who learns and who is asked: patients dealt into folds, or put on the two sides of a split."""
+"""Patient-disjoint folds: deal patients into folds, or put them on the two sides of a split.
+
+scikit-learn's `StratifiedGroupKFold` is not used, since a seed must give the same folds on every installation. Until
+pull request 32540 of 2025 it did not balance classes when it shuffled; releases with that fix give other folds for the
+same seed, and both kinds of release are allowed here. It has no leave-one-patient-out and no drawn test side either.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 
 from slideseek.errors import SlideseekError, UsageError
 from slideseek.types import SlideRecord
@@ -19,9 +26,9 @@ _SIDES = {"train": "train", "training": "train", "test": "test", "testing": "tes
 
 @dataclass(frozen=True, slots=True)
 class Fold:
-    """One round of fitting and asking, as positions in the list of slides, ascending.
+    """One fold: positions in the list of slides, ascending.
 
-    train: slides to learn from, none where nothing is fitted. test: slides to ask with. among: slides to look among.
+    train: slides to fit on, none where nothing is fitted. test: queries. among: candidates of the search.
     """
 
     number: int
@@ -31,20 +38,20 @@ class Fold:
 
 
 def taking_part(records: Sequence[SlideRecord], protocol: Protocol) -> list[SlideRecord]:
-    """Return the slides a protocol can ask about: those with the target and, in vertical search, a site."""
+    """Return the slides a protocol can use: those with a site and, in vertical search, a label."""
     return [r for r in records if r.site and (protocol.mode == "horizontal" or r.label)]
 
 
 def target_of(record: SlideRecord, protocol: Protocol) -> str:
-    """Return what a protocol looks for: the label or the site of a slide."""
+    """Return the target of a slide: its label in a vertical protocol, its site in a horizontal one."""
     return record.label if protocol.target == "label" else record.site
 
 
 def make_folds(records: Sequence[SlideRecord], protocol: Protocol, seed: int, learns: bool) -> list[Fold]:
-    """Return the run of a protocol over slides, the same for the same seed.
+    """Return the folds of a protocol, the same for the same seed.
 
-    learns: whether the encoder is fitted. One that is not, looking among all slides, needs no folds: the answers would
-    be the same.
+    learns: whether the encoder is fitted. One that is not fitted needs no folds when all slides are candidates: its
+    hits would be the same.
     """
     everyone = tuple(range(len(records)))
     if protocol.fit == "none" or (protocol.fit == "folds" and not learns and protocol.among == "all"):
@@ -69,14 +76,14 @@ def make_folds(records: Sequence[SlideRecord], protocol: Protocol, seed: int, le
 
 
 def _deal(records: Sequence[SlideRecord], protocol: Protocol, seed: int) -> list[int]:
-    """Return the fold of each slide: groups of slides that must stay together, dealt out class by class."""
+    """Return the fold of each slide: groups of slides that must stay together are dealt out class by class."""
     group = groups(records, protocol)
     names = sorted(set(group))
     if len(names) < max(2, protocol.folds):
         what = "patients" if protocol.leave_out == "patient" else "centres that share no patient"
         raise SlideseekError(
             f"protocol {protocol.name!r}: {len(names)} {what} cannot be dealt into {protocol.folds or 2} folds",
-            "set folds lower, or 0 for one each",
+            "set folds lower, or 0 for one fold per patient or centre",
         )
     if protocol.folds == 0:
         return [names.index(name) for name in group]
@@ -85,7 +92,7 @@ def _deal(records: Sequence[SlideRecord], protocol: Protocol, seed: int) -> list
 
 
 def _by_class(records: Sequence[SlideRecord], group: Sequence[str], protocol: Protocol, seed: int) -> list[str]:
-    """Return the groups in a seeded order, those of one class (in vertical search, of one site) next to each other."""
+    """Return the groups in a seeded order, those of the same site and target next to each other."""
     names = sorted(set(group))
     first: dict[str, tuple[str, str]] = {}
     for record, name in zip(records, group):
@@ -95,8 +102,10 @@ def _by_class(records: Sequence[SlideRecord], group: Sequence[str], protocol: Pr
 
 
 def groups(records: Sequence[SlideRecord], protocol: Protocol) -> list[str]:
-    """Return for each slide the name of its group: its patient, and with leave_out = `center` all slides that are
-    linked by patients and centres, so that neither is ever on both sides."""
+    """Return the group of each slide, which stays on one side.
+
+    A group is a patient; with leave_out = `center` it is all slides linked by common patients and centres.
+    """
     if protocol.leave_out == "patient":
         return [record.patient for record in records]
     if unknown := [record.id for record in records if not record.center]:
@@ -104,17 +113,16 @@ def groups(records: Sequence[SlideRecord], protocol: Protocol) -> list[str]:
             f"protocol {protocol.name!r} leaves centres out, and {len(unknown)} slide(s) have none ({unknown[0]!r})",
             "give them a centre, or set leave_out = 'patient'",
         )
-    root: dict[str, str] = {}
-
-    def find(name: str) -> str:
-        while root.setdefault(name, name) != name:
-            name = root[name]
-        return name
-
-    for record in records:
-        one, other = sorted((find(f"c {record.center}"), find(f"p {record.patient}")))
-        root[other] = one
-    return [find(f"p {record.patient}") for record in records]
+    names = sorted({f"c {record.center}" for record in records} | {f"p {record.patient}" for record in records})
+    place = {name: i for i, name in enumerate(names)}
+    centers = [place[f"c {record.center}"] for record in records]
+    patients = [place[f"p {record.patient}"] for record in records]
+    links = coo_array((np.ones(len(records)), (centers, patients)), shape=(len(names), len(names)))
+    _, group = connected_components(links, directed=False)
+    first: dict[int, str] = {}  # a group is named after the first of its members, which decides the order of folds
+    for name, number in zip(names, group):
+        first.setdefault(number, name)
+    return [first[group[i]] for i in patients]
 
 
 def _sides(records: Sequence[SlideRecord], protocol: Protocol, seed: int) -> list[str]:
@@ -122,8 +130,8 @@ def _sides(records: Sequence[SlideRecord], protocol: Protocol, seed: int) -> lis
     if protocol.test:
         group = groups(records, protocol)
         order = _by_class(records, group, protocol, seed)
-        asked = {name for i, name in enumerate(order) if int((i + 1) * protocol.test) > int(i * protocol.test)}
-        return ["test" if name in asked else "train" for name in group]
+        drawn = {name for i, name in enumerate(order) if int((i + 1) * protocol.test) > int(i * protocol.test)}
+        return ["test" if name in drawn else "train" for name in group]
     said: Mapping[str, str]
     if protocol.split is not None:
         said, where = _read_split(protocol.split), str(protocol.split)
@@ -133,7 +141,7 @@ def _sides(records: Sequence[SlideRecord], protocol: Protocol, seed: int) -> lis
     for record in records:
         word = said.get(record.id, "").lower()
         if word and word not in _SIDES:
-            raise UsageError(f"{where}: slide {record.id!r} is on side {word!r}", "sides are train and test")
+            raise UsageError(f"{where}: slide {record.id!r} is on side {word!r}", "use train and test")
         sides.append(_SIDES.get(word, ""))
     return sides
 

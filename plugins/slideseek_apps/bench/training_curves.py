@@ -1,4 +1,4 @@
-"""Run a training cell: how an encoder learns, and the values of a slide's code (the paper's Figure 2)."""
+"""Run a training cell: the training log of an encoder, and the values of one slide's code (the paper's Figure 2)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LOG = "training.csv"
 class Curves:
     """What a training cell keeps.
 
-    log: CSV text, one row an epoch. values: `values`, the code of one slide in its dimensions of highest variance over
+    log: CSV text, one row per epoch. values: `values`, the code of one slide in the dimensions of highest variance over
     the slides of its space, highest first, and `variance`, both float64 (dimensions,).
     """
 
@@ -32,9 +32,9 @@ class Curves:
 
 
 def curves(run: CellRun, top: int) -> Curves:
-    """Fit on the training side of the first fold, and return the log of training and the values of one slide.
+    """Fit on the training side of the first fold, and return the training log and the values of one slide.
 
-    The slide is the first test slide that can be encoded.
+    The slide is the first test slide that can be encoded. top: number of dimensions.
     """
     plan = run.plan
     fold = make_folds(run.records, plan.protocol, plan.seed, learns=True)[0]
@@ -47,17 +47,17 @@ def curves(run: CellRun, top: int) -> Curves:
         )
     log = (fitter.training / LOG).read_text(encoding="utf-8")
     records = [run.records[i] for i in sorted({*fold.train, *fold.test})]
-    coded = encode_slides(plan, encoder, run.opaque, records)
-    run.costs.encode += coded.seconds
-    run.failures |= coded.failures
-    chosen = next((run.records[i].id for i in fold.test if run.records[i].id in coded.codes), None)
+    encoded = encode_slides(plan, encoder, run.opaque, records)
+    run.costs.encode += encoded.seconds
+    run.failures |= encoded.failures
+    chosen = next((run.records[i].id for i in fold.test if run.records[i].id in encoded.codes), None)
     if chosen is None:
         raise SlideseekError("no test slide could be encoded", "see the failures of the cell")
-    run.costs.stored.append(sum(code.nbytes for code in coded.codes.values()) / len(coded.codes))
-    space = coded.codes[chosen].space
-    variance = _variance([code for code in coded.codes.values() if code.space == space], run)
+    run.costs.stored.append(sum(code.nbytes for code in encoded.codes.values()) / len(encoded.codes))
+    space = encoded.codes[chosen].space
+    variance = _variance([code for code in encoded.codes.values() if code.space == space], run)
     order = np.argsort(-variance, kind="stable")[:top]
-    values = embed([coded.codes[chosen]], plan.spec)[0].astype(np.float64)
+    values = embed([encoded.codes[chosen]], plan.spec)[0].astype(np.float64)
     return Curves(log, {"values": values[order], "variance": variance[order]})
 
 
