@@ -1,4 +1,4 @@
-"""Check a published table: numbers that cannot be true together, and the means it does not print."""
+"""Check a published table: find numbers that contradict each other, and compute the means it does not print."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from slideseek.errors import SlideseekError
-from slideseek_apps.bench.hits import read_rows
-from slideseek_apps.bench.report.class_table import ClassRow, class_table, means_of
-from slideseek_apps.bench.report.table import Column, Number, Table
+from slideseek_apps.bench.ranked_lists import read_rows
+from slideseek_apps.bench.report.class_table import ClassRow, means_of
+from slideseek_apps.bench.report.table import Number
 
 SITE_NAMES = ("site", "primary site")
 LABEL_NAMES = ("subtype", "class", "label", "method", "name")
@@ -19,7 +19,7 @@ PARTS = ("precision", "recall", "f1")
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing in a table that contradicts another. row: its name, "" for the table as a whole."""
+    """One contradiction in a table. row: its name, "" for the table as a whole."""
 
     row: str
     column: str
@@ -28,9 +28,9 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class PublishedTable:
-    """A table as printed: numbers are kept as text, since their decimals say how they were rounded.
+    """A table as printed: numbers are kept as text, since their decimals show how they were rounded.
 
-    sites, labels: of the rows, "" where the table has none. slides: the column `n`, None without one.
+    sites, labels: one per row, "" where the table has none. slides: the column `n`, None without one.
     """
 
     name: str
@@ -40,17 +40,13 @@ class PublishedTable:
     slides: tuple[int, ...] | None
     cells: tuple[tuple[str, ...], ...]
 
-    def as_table(self) -> Table:
-        """Return the table with its means below, as a report shows it."""
-        caption = f"As published in {self.name}; the means are computed from the rows."
-        return class_table(self.name, self.name, caption, [Column(name) for name in self.columns], self._rows())
-
     def means(self) -> dict[str, tuple[Number, ...]]:
-        """Return the macro mean of each column and, where the rows have slides, the slide-weighted mean."""
-        found = means_of(self._rows())
+        """Return the macro mean of each column and, where the table has a column `n`, the slide-weighted mean."""
+        found = means_of(self.rows())
         return {"macro mean": found.macro} | ({"slide-weighted mean": found.weighted} if self.slides else {})
 
-    def _rows(self) -> list[ClassRow]:
+    def rows(self) -> list[ClassRow]:
+        """Return the rows as numbers; without a column `n` each counts as one slide."""
         return [
             ClassRow(site, label, self.slides[i] if self.slides else 1, tuple(_number(text) for text in cells))
             for i, (site, label, cells) in enumerate(zip(self.sites, self.labels, self.cells))
@@ -61,7 +57,7 @@ def read_published(path: Path) -> PublishedTable:
     """Read a published table from a CSV: `site`, `subtype` (or `class`, `method`), `n`, and columns of numbers."""
     rows = list(read_rows(path, (), lower_case=False))
     if not rows:
-        raise SlideseekError(f"{path}: no rows under the heading", "write one row a class or method")
+        raise SlideseekError(f"{path}: no rows under the heading", "write one row per class or method")
     names = list(rows[0][1])
     site = next((name for name in names if name.lower() in SITE_NAMES), None)
     label = next((name for name in names if name.lower() in LABEL_NAMES), None)
@@ -82,7 +78,7 @@ def read_published(path: Path) -> PublishedTable:
 
 
 def check_published(table: PublishedTable, total: int | None = None) -> list[Finding]:
-    """Return what cannot be true: F1 against precision and recall, and the sum of slides against the stated total."""
+    """Return the contradictions: F1 against precision and recall, and the sum of `n` against the stated total."""
     findings = list(_check_f1(table))
     if total is not None:
         if table.slides is None:
@@ -110,15 +106,15 @@ def _check_f1(table: PublishedTable) -> Iterator[Finding]:
 
 
 def _triples(columns: Sequence[str]) -> list[str]:
-    """Return the prefixes under which precision, recall and F1 all stand."""
+    """Return the prefixes that have columns for precision, recall and F1."""
     prefixes = [name.removesuffix("f1") for name in columns if name == "f1" or name.endswith(" f1")]
     return [prefix for prefix in prefixes if all(f"{prefix}{part}" in columns for part in PARTS)]
 
 
 def _f1_range(precision: str, recall: str) -> tuple[float, float]:
-    """Return the least and the most F1 that two rounded numbers allow; F1 grows with both.
+    """Return the smallest and the largest F1 that two rounded numbers allow; F1 grows with both.
 
-    A printed number stands for any within a unit of its last digit: tables are as often cut as rounded.
+    A printed number stands for any within one unit of its last digit: tables are truncated as often as rounded.
     """
     p, r = float(precision), float(recall)
     dp, dr = _unit(precision), _unit(recall)
@@ -142,7 +138,7 @@ def _is_number(text: str) -> bool:
         float(text)
     except ValueError:
         return False
-    return "e" not in text.lower() and "n" not in text.lower()  # as printed in a table: no exponent, nan or inf
+    return "e" not in text.lower() and "n" not in text.lower()  # a printed number has no exponent, nan or inf
 
 
 def _number(text: str) -> Number:

@@ -6,25 +6,24 @@ from pathlib import Path
 import pytest
 
 from slideseek.errors import UsageError
-from slideseek.plugins import load_registry
-from slideseek_apps.bench.bundled_configs import FOLDER, find_config, ready_configs
-from slideseek_apps.bench.cell_plans import expand
+from slideseek.plugins import KINDS, load_registry
+from slideseek_apps.bench.bundled_configs import FOLDER, bundled_configs, find_config
 from slideseek_apps.bench.config import parse_bench_config
-from slideseek_apps.bench.overrides import quick, with_data, with_settings, with_whole_paths
+from slideseek_apps.bench.overrides import quick, with_absolute_paths, with_data, with_settings
 from slideseek_apps.bench.protocol import Protocol
-from slideseek_apps.bench.toml_text import toml_text
+from slideseek_apps.bench.sweeps import expand_sweeps
 
-REGISTRY = load_registry()
+REGISTRY = load_registry(kinds=KINDS)
 
 
 def config(text: str, base: Path = Path("/data")):
     dataset = '[dataset]\nkind = "bags"\npath = "x.npz"\n'
-    return parse_bench_config(tomllib.loads(text + dataset), base, "test")
+    return parse_bench_config(tomllib.loads(text + dataset), base, "test", REGISTRY)
 
 
 def variants(encoder: str) -> list[str]:
     made = config(f'[[engine]]\nname = "e"\nencoder = {encoder}\n')
-    return [variant.name for variant in expand(made.engines[0], REGISTRY)]
+    return [variant.name for variant in expand_sweeps(made.engines[0], REGISTRY)]
 
 
 class TestSweeps:
@@ -84,9 +83,9 @@ def test_what_is_wrong_is_named(text, why):
 def test_a_dataset_is_needed_and_its_kind_is_known():
     engine = {"engine": [{"name": "a", "encoder": "mean"}]}
     with pytest.raises(UsageError, match="pass --data PATH"):
-        parse_bench_config(engine, Path(), "test")
+        parse_bench_config(engine, Path(), "test", REGISTRY)
     with pytest.raises(UsageError, match="did you mean 'bags'"):
-        parse_bench_config(engine | {"dataset": {"kind": "bag", "path": "x"}}, Path(), "test")
+        parse_bench_config(engine | {"dataset": {"kind": "bag", "path": "x"}}, Path(), "test", REGISTRY)
 
 
 def test_where_a_protocol_looks_by_default():
@@ -106,7 +105,7 @@ class TestOverrides:
     def test_tables_protocols_and_seeds(self):
         given = ["seeds=[1, 2]", "protocol.folds=3", "dataset.site=lung", "guards.labels=false", "classifier.hidden=8"]
         changed = with_settings(self.DATA, given, REGISTRY)
-        made = parse_bench_config(changed, Path(), "test")
+        made = parse_bench_config(changed, Path(), "test", REGISTRY)
         assert (made.seeds, made.protocols[0].folds, made.dataset["site"]) == ((1, 2), 3, "lung")
         assert (made.guards.off, made.classifier.hidden) == (["labels"], 8)
 
@@ -124,34 +123,40 @@ class TestOverrides:
             with_settings(self.DATA, [given], REGISTRY)
 
     def test_quick_is_short(self):
-        made = parse_bench_config(quick(dict(self.DATA) | {"seeds": [3, 4]}, REGISTRY), Path(), "test")
+        made = parse_bench_config(quick(dict(self.DATA) | {"seeds": [3, 4]}, REGISTRY), Path(), "test", REGISTRY)
         assert (made.seeds, made.protocols[0].folds) == ((3,), 2)
         assert made.engines[1].encoder["epochs"] == 2
         assert "epochs" not in made.engines[0].encoder
 
     def test_other_data(self, tmp_path):
         (tmp_path / "mil.csv").touch()
-        assert with_data(self.DATA, tmp_path / "mil.csv", None)["dataset"]["kind"] == "bag-csv"
-        assert with_data(self.DATA, tmp_path, "tcga")["dataset"]["kind"] == "tcga"
+        notes: list[str] = []
+        assert with_data(self.DATA, tmp_path / "mil.csv", None, REGISTRY, notes.append)["dataset"]["kind"] == "bag-csv"
+        assert with_data(self.DATA, tmp_path, "tcga", REGISTRY, notes.append)["dataset"]["kind"] == "tcga"
         with pytest.raises(UsageError, match="pass --data PATH too"):
-            with_data(self.DATA, None, "tcga")
+            with_data(self.DATA, None, "tcga", REGISTRY, notes.append)
+        with pytest.raises(UsageError, match=r"no dataset named 'tgca': did you mean 'tcga'\?"):
+            with_data(self.DATA, tmp_path, "tgca", REGISTRY, notes.append)
+        assert notes == []
 
-    def test_paths_become_whole_and_text_stays(self, tmp_path):
+    def test_paths_become_absolute_and_text_stays(self, tmp_path):
         data = {"dataset": {"kind": "tcga", "path": "f", "table": "t.csv", "label": "project_id"}}
-        whole = with_whole_paths(data | {"protocol": [{"name": "p", "split": "s.csv"}]}, tmp_path)
+        whole = with_absolute_paths(data | {"protocol": [{"name": "p", "split": "s.csv"}]}, tmp_path, REGISTRY)
         assert whole["dataset"]["table"] == str(tmp_path / "t.csv")
         assert whole["dataset"]["label"] == "project_id"
         assert whole["protocol"][0]["split"] == str(tmp_path / "s.csv")
 
 
-class TestReady:
+class TestBundled:
     def test_all_of_the_paper_is_there(self):
-        assert list(ready_configs()) == ["figure2", "figure3", "table1", "table2", "table3", "table4"]
+        assert list(bundled_configs()) == ["figure2", "figure3", "table1", "table2", "table3", "table4"]
 
     @pytest.mark.parametrize("name", [path.stem for path in FOLDER.glob("*.toml")])
     def test_each_is_sound(self, name):
-        made = parse_bench_config(find_config(name).data | {"dataset": {"kind": "bags", "path": "x"}}, Path(), name)
-        grid = [variant for engine in made.engines for variant in expand(engine, REGISTRY)]
+        made = parse_bench_config(
+            find_config(name).data | {"dataset": {"kind": "bags", "path": "x"}}, Path(), name, REGISTRY
+        )
+        grid = [variant for engine in made.engines for variant in expand_sweeps(engine, REGISTRY)]
         for variant in grid:
             variant.make_encoder(0).spec(1024)
         assert len({variant.name for variant in grid}) == len(grid)
@@ -170,14 +175,3 @@ class TestReady:
     def test_a_wrong_name_is_answered_with_the_nearest(self):
         with pytest.raises(UsageError, match="did you mean 'table1'"):
             find_config("tabel1")
-
-
-def test_toml_reads_back():
-    data = {
-        "title": 'quotes " and \\ and ü',
-        "seeds": [0, 1],
-        "empty": [],
-        "dataset": {"path": "a/b", "odd key": 1.5, "on": True},
-        "engine": [{"name": "x", "encoder": {"use": "mean", "hidden": [[1, 2], [3]], "rate": 1e-05}}],
-    }
-    assert tomllib.loads(toml_text(data)) == data

@@ -4,8 +4,8 @@ import pytest
 
 from slideseek.errors import SlideseekError, UsageError
 from slideseek.types import SlideRecord
+from slideseek_apps.bench.folds import groups, make_folds, taking_part
 from slideseek_apps.bench.protocol import Protocol
-from slideseek_apps.bench.splits import groups, make_folds, taking_part
 
 
 def slides(count: int = 24) -> list[SlideRecord]:

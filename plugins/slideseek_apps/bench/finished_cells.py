@@ -1,4 +1,7 @@
-"""Cells on disk: each a folder that is whole or absent, named by what decides its result."""
+"""Finished cells on disk. A run resumes by skipping them: a cell's folder is complete or absent.
+
+The folder is named by a digest of everything that decides the cell's result.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +16,11 @@ from typing import Any
 
 from slideseek import __version__
 from slideseek.archive.files import replacing_folder
-from slideseek_apps.bench.cell_plans import CellPlan, protocol_data
+from slideseek_apps.bench.cell_run import Costs
 from slideseek_apps.bench.datasets.dataset import Dataset
-from slideseek_apps.bench.folds import Costs
-from slideseek_apps.bench.guard_options import Guards
-from slideseek_apps.bench.hits import QueryHits, write_hits
+from slideseek_apps.bench.grid import CellPlan, protocol_data
+from slideseek_apps.bench.leak_guards import Guards
+from slideseek_apps.bench.ranked_lists import QueryHits, write_hits
 from slideseek_apps.bench.results import VERSION, Prediction
 from slideseek_apps.bench.training_curves import Curves, write_curves
 
@@ -26,7 +29,7 @@ CELLS = "cells"
 
 @dataclass(frozen=True)
 class CellResult:
-    """What a cell found, of one of three kinds, and what it cost. extra: further facts of its record."""
+    """What a cell found, by its task, and what it cost. extra: further entries of its record."""
 
     found: Sequence[QueryHits] | Sequence[Prediction] | Curves
     costs: Costs
@@ -36,17 +39,17 @@ class CellResult:
 
 
 def cell_folder(folder: Path, plan: CellPlan) -> Path:
-    """Return where a cell lies in a results folder."""
+    """Return the folder of a cell in a results folder."""
     return folder / CELLS / plan.key
 
 
 def is_done(folder: Path, plan: CellPlan) -> bool:
-    """Tell whether a cell is there; it was renamed into place when it was whole."""
+    """Say whether a cell is finished; its folder gets its name when it is complete."""
     return (cell_folder(folder, plan) / "cell.json").is_file()
 
 
 def write_cell(folder: Path, plan: CellPlan, dataset: Dataset, guards: Guards, result: CellResult) -> None:
-    """Write a finished cell in one step."""
+    """Write a finished cell; other processes see all of it or nothing."""
     with replacing_folder(cell_folder(folder, plan)) as temporary:
         if isinstance(result.found, Curves):
             write_curves(result.found, temporary)

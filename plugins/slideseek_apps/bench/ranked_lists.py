@@ -1,9 +1,9 @@
-"""Ranked lists on disk: one CSV row a hit. Every measure is computed from such a file, whoever made it.
+"""Ranked lists on disk: one CSV row per hit. Every measure is computed from such a file, whichever system made it.
 
 Columns `query_id, query_label, rank, hit_id, hit_label` are required. `distance`, `query_patient`, `query_center`,
-`query_site`, `hit_patient`, `hit_center` and `relevant` are optional, and other columns are left alone. A query that
-found nothing is one row whose `rank` and `hit_*` fields are empty. Rows come in any order, since ranks tell it; fields
-are parted by commas, semicolons or tabs.
+`query_site`, `hit_patient`, `hit_center` and `relevant` are optional; other columns are ignored. A query that found
+nothing is one row whose `rank` and `hit_*` fields are empty. Rows may come in any order, since ranks give it. Fields
+are separated by commas, semicolons or tabs.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ class RankedHit:
 
 @dataclass(frozen=True, slots=True)
 class QueryHits:
-    """One query with what it found, nearest first; `hits` is empty when it found nothing.
+    """One query with its hits, nearest first; `hits` is empty when it found nothing.
 
-    label: the truth. relevant: how many slides that could have been found carry the query's label, None when that is
-    not known; it is needed by the conventions named `min(k, relevant)` alone.
+    label: the true one. relevant: number of candidates with the query's label, None when unknown; only the conventions
+    named `min(k, relevant)` need it.
     """
 
     query_id: str
@@ -71,7 +71,7 @@ _Ranked: TypeAlias = tuple[int, int, RankedHit | None]
 
 
 def write_hits(path: Path, queries: Iterable[QueryHits]) -> None:
-    """Write ranked lists with all columns; distances are written so that they are read back exactly."""
+    """Write ranked lists with all columns; distances read back exactly."""
     with path.open("w", newline="", encoding="utf-8") as stream:
         writer = csv.writer(stream, lineterminator="\n")
         writer.writerow(COLUMNS)
@@ -88,23 +88,23 @@ def write_hits(path: Path, queries: Iterable[QueryHits]) -> None:
 def read_hits(path: Path) -> list[QueryHits]:
     """Read ranked lists and check them; queries come in the order of their first row.
 
-    A wrong file is a SlideseekError that names the line: a slide found twice by a query, ranks that are not 1, 2, 3 and
-    so on, distances that go down, a slide with two labels, or a query among its own hits.
+    An invalid file is a `SlideseekError` that names the line: a slide found twice by a query, ranks that are not 1, 2,
+    3 and so on, distances that decrease, a slide with two labels, or a query among its own hits.
     """
     reading = _Reading(path)
     for line, row in read_rows(path, REQUIRED):
         reading.take(line, row)
     if not reading.rows:
         raise SlideseekError(
-            f"{path}: no rows under the heading", "write one row a hit, or one row for a query without hits"
+            f"{path}: no rows under the heading", "write one row per hit, or one row for a query without hits"
         )
     return reading.finish()
 
 
 def read_rows(path: Path, required: Sequence[str], lower_case: bool = True) -> Iterator[tuple[int, dict[str, str]]]:
-    """Yield (line number, row) of a CSV with a heading, cells stripped; wanted columns must be there.
+    """Yield (line number, row) of a CSV with a heading, cells stripped; required columns must be there.
 
-    lower_case: make the names of columns so; else they are kept as written.
+    lower_case: convert the names of columns to lower case.
     """
     try:
         with path.open(newline="", encoding="utf-8-sig") as stream:
@@ -133,7 +133,7 @@ def read_rows(path: Path, required: Sequence[str], lower_case: bool = True) -> I
 
 
 class _Reading:
-    """The state of reading one file: the rows of each query so far, and what is known of every slide, with its line."""
+    """The state of reading one file: the rows of each query so far, and the facts of every slide with their lines."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -150,7 +150,7 @@ class _Reading:
             raise self._error(line, "the query has no id", "fill in query_id")
         if not row["query_label"]:
             raise self._error(
-                line, f"query {query!r} has no label", "a query without a truth cannot be scored: leave it out"
+                line, f"query {query!r} has no label", "a query without a label cannot be scored: leave it out"
             )
         self._agree(line, query, row, _QUERY_FACTS)
         rows = self.rows.setdefault(query, [])
@@ -163,7 +163,7 @@ class _Reading:
             rows.append((self._rank(line, query, row["rank"]), line, self._hit(line, query, row)))
 
     def _rank(self, line: int, query: str, text: str) -> int:
-        """Return a rank; 2.0 is 2, since a column with empty cells is often written so."""
+        """Return a rank. 2.0 is 2: spreadsheets write a column with empty cells this way."""
         if text.isdecimal():
             return int(text)
         with contextlib.suppress(ValueError):
@@ -176,7 +176,7 @@ class _Reading:
         )
 
     def _hit(self, line: int, query: str, row: Mapping[str, str]) -> RankedHit | None:
-        """Return the hit of a row; None where only a rank is there, for a hit that is missing."""
+        """Return the hit of a row; None for a row with only a rank, which stands for a missing hit."""
         slide = row["hit_id"]
         if not slide:
             if row["hit_label"] or row.get("distance"):
@@ -221,7 +221,7 @@ class _Reading:
         return value
 
     def finish(self) -> list[QueryHits]:
-        """Return the queries with their hits; what one row leaves unknown may be known from another."""
+        """Return the queries with their hits; a fact missing in one row may come from another."""
         found = []
         for query, rows in self.rows.items():
             hits = self._ordered(query, rows)
@@ -252,7 +252,7 @@ class _Reading:
                 raise self._error(
                     line,
                     f"distance {hit.distance:g} of query {query!r} is below {last:g} of the rank before",
-                    "smaller is more similar: turn a similarity into a distance, and sort",
+                    "smaller means more similar: convert a similarity to a distance, and sort",
                 )
             hits.append(hit)
         return tuple(hits)
@@ -271,8 +271,8 @@ class _Reading:
         if int(count) < found:
             raise self._error(
                 line,
-                f"relevant is {text} for query {query!r}, which finds {found} slides of its label",
-                "count every slide that the query could have found and that has its label",
+                f"relevant is {text} for query {query!r}, which found {found} slides with its label",
+                "count every candidate of the query that has its label",
             )
         return int(count)
 

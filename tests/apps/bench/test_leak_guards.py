@@ -1,21 +1,15 @@
 """Planted leaks: each is caught, and what leaks is named. Plugins that break their word are named too."""
 
 import dataclasses
-import sys
 
 import numpy as np
 import pytest
 
-from slideseek.building.reporting import SlideReport
 from slideseek.errors import PluginError, SlideseekError
 from slideseek.hookspecs import hookimpl
-from slideseek.plugins import load_registry
 from slideseek.types import Bag, Code, CodeSpec, Hit, SlideRecord
-from slideseek_apps.bench.config import parse_bench_config
-from slideseek_apps.bench.datasets import load_dataset
 from slideseek_apps.bench.datasets.dataset import Dataset
-from slideseek_apps.bench.guards import check_duplicates
-from slideseek_apps.bench.runner import BenchRunner
+from slideseek_apps.bench.leak_guards import check_duplicates
 from slideseek_components.indexes.cosine import Cosine
 
 TRUTH: dict[str, int] = {}
@@ -178,32 +172,12 @@ class Plugin:
             register(kind.__name__, f"{__name__}:{kind.__name__}", "a test")
 
 
-class Told:
-    """A reporter that keeps what it is told."""
-
-    def __init__(self):
-        self.reports: list[SlideReport] = []
-
-    def phase(self, name, total, brief=False): ...
-    def begin(self, slide_id): ...
-    def epoch(self, engine, metrics): ...
-    def note(self, text): ...
-    def slide(self, report):
-        self.reports.append(report)
-
-
 @pytest.fixture
-def bench(tmp_path, toy_bags_file):
-    sys.modules.setdefault(__name__, sys.modules[Honest.__module__])
-    registry = load_registry(extra=[("cheats", Plugin())])
-
+def bench(run_with, toy_bags_file):
     def run(encoder="Honest", index=None, control=False, **more):
-        engine = {"name": "x", "encoder": encoder} | ({"index": index} if index else {})
-        data = {"engine": [engine], "dataset": {"kind": "bags", "path": str(toy_bags_file)}} | more
-        config = parse_bench_config(data, tmp_path, "test")
-        dataset = load_dataset(config.kind, config.dataset_options, tmp_path)
-        TRUTH.update({record.id: int(record.label == "cancer") for record in dataset.records})
-        return BenchRunner(config, dataset, registry, tmp_path / "out", Told()).run(control=control)
+        arrays = np.load(toy_bags_file)
+        TRUTH.update({str(i): int(label == "cancer") for i, label in zip(arrays["slide_id"], arrays["label"])})
+        return run_with(Plugin(), encoder, index, control, **more)
 
     return run
 
@@ -262,7 +236,7 @@ class TestPlantedLeaks:
         assert "reads labels" in said
 
     def test_an_encoder_that_reads_names(self, bench):
-        assert "reads labels: the code of slide 's00' is another one" in str(failure(bench("ReadsNames")))
+        assert "reads labels: slide 's00' gets another code" in str(failure(bench("ReadsNames")))
 
     def test_an_encoder_that_learns_from_test_slides(self, bench):
         assert "'LearnsWhileEncoding' of cheats -" in str(failure(bench("LearnsWhileEncoding")))
@@ -319,7 +293,7 @@ def test_a_leak_shows_in_the_control(bench, tmp_path, write_toys, toy_bags_file)
         ("FindsTwice", "twice"),
         ("Descends", "below"),
         ("FindsStrangers", "a slide it does not hold"),
-        ("FindsTooMany", "11 hits where 10"),
+        ("FindsTooMany", "11 hits for k = 10"),
         ("HasNoDistance", "distance at rank 1 is nan"),
         ("LosesSlides", "was given 24 slides and lists 23"),
     ],

@@ -1,4 +1,4 @@
-"""A report as CSV: one long table, a row a number, for spreadsheets and statistics programs."""
+"""A report as CSV: one long table with one row per number, for spreadsheets and statistics programs."""
 
 from __future__ import annotations
 

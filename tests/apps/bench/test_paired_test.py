@@ -7,7 +7,7 @@ import pytest
 
 from slideseek_apps.bench import class_sums
 from slideseek_apps.bench.class_sums import macro
-from slideseek_apps.bench.paired import compare, holm
+from slideseek_apps.bench.paired_test import compare, holm
 
 F1 = macro(class_sums.f1)
 

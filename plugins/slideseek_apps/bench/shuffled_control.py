@@ -1,4 +1,4 @@
-"""The shuffled-label control: with labels that mean nothing, a sound benchmark falls to chance."""
+"""The shuffled-label control: with labels that mean nothing, a sound benchmark scores at chance."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ import numpy as np
 
 from slideseek.searching.votes import majority
 from slideseek.types import Int64, SlideRecord
-from slideseek_apps.bench.hits import QueryHits
+from slideseek_apps.bench.folds import target_of
 from slideseek_apps.bench.protocol import Protocol
-from slideseek_apps.bench.splits import target_of
+from slideseek_apps.bench.ranked_lists import QueryHits
 
 VOTERS = 3
 SHUFFLES = 2000
 ALARM = 0.01
-"""How often a grid of sound engines may raise a false alarm, all its controls together."""
+"""Probability of a false alarm for a grid of sound engines, all its controls together."""
 
 
 @dataclass(frozen=True, slots=True)
 class ControlVerdict:
-    """What a control says.
+    """The verdict on a control.
 
-    observed: mean over classes of the share of queries whose majority of 3 is right. chance: its mean when the truths
-    of patients are shuffled once more, low and high the 95 % interval. p: share of shuffles at least as good.
-    at_chance: at it or below; false when the control is better than chance can explain: labels leak.
+    observed: mean over classes of the share of queries whose majority of 3 is right. chance: its mean when the labels
+    of patients are shuffled again; low, high: the 95 % interval. p: share of shuffles at least as good. at_chance: at
+    chance or below; false when the control is better than chance explains, so that labels leak.
     """
 
     observed: float
@@ -41,7 +41,7 @@ class ControlVerdict:
         return asdict(self)
 
     def __str__(self) -> str:
-        # Below is no alarm: where a class has few patients, leaving one out leaves the other classes to vote.
+        # Below chance is not an alarm: in a class of few patients, leaving one out lets the other classes win the vote.
         word = "at chance" if self.observed >= self.low else "below chance"
         word = word if self.at_chance else "ABOVE CHANCE: labels leak"
         return (
@@ -51,9 +51,9 @@ class ControlVerdict:
 
 
 def shuffle_labels(records: Sequence[SlideRecord], protocol: Protocol, seed: int) -> list[SlideRecord]:
-    """Return the slides with targets dealt to other patients; all slides of a patient get one.
+    """Return the slides with the targets of other patients; all slides of a patient get the same.
 
-    In a vertical protocol labels stay within their site, so that sites keep their classes.
+    In a vertical protocol labels stay within their site, so that each site keeps its classes.
     """
     truth = _units(records, protocol)
     names = sorted(truth)
@@ -69,9 +69,9 @@ def shuffle_labels(records: Sequence[SlideRecord], protocol: Protocol, seed: int
 
 
 def judge_control(queries: Sequence[QueryHits], protocol: Protocol, seed: int, controls: int) -> ControlVerdict:
-    """Compare a control with chance, by shuffling the truths of its patients while the votes stay.
+    """Compare a control with chance: shuffle the labels of its patients while the votes stay.
 
-    controls: of the grid; the more there are, the stronger the evidence an alarm needs.
+    controls: their number in the grid; the more there are, the stronger the evidence an alarm needs.
     """
     units = [(query.site if protocol.mode == "vertical" else "", query.patient) for query in queries]
     names = sorted(set(units))
@@ -102,7 +102,7 @@ def judge_control(queries: Sequence[QueryHits], protocol: Protocol, seed: int, c
 
 
 def _macro_recall(truths: Int64, votes: Int64) -> float:
-    """Return the mean over the classes there are of the share of right votes. truths, votes: numbers of classes."""
+    """Return the mean over the classes present of the share of right votes. truths, votes: numbers of classes."""
     asked = np.bincount(truths)
     right = np.bincount(truths[truths == votes], minlength=len(asked))
     there = asked > 0
@@ -114,7 +114,7 @@ def _unit(record: SlideRecord, protocol: Protocol) -> tuple[str, str]:
 
 
 def _units(records: Sequence[SlideRecord], protocol: Protocol) -> dict[tuple[str, str], str]:
-    """Return the target of each patient (in vertical protocols of each patient within a site): its first slide's."""
+    """Return the target of the first slide of each patient; in a vertical protocol, of each patient within a site."""
     found: dict[tuple[str, str], str] = {}
     for record in records:
         found.setdefault(_unit(record, protocol), target_of(record, protocol))

@@ -1,4 +1,4 @@
-"""The ranked lists of one engine, arranged for counting: what is voted for, what is relevant, whose slide it is."""
+"""Sums of every measure by patient and class, from the ranked lists or the predictions of one engine."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import numpy as np
 from slideseek.searching.votes import TieRule, majority
 from slideseek.types import Float64, Int64
 from slideseek_apps.bench import class_sums
-from slideseek_apps.bench.hits import QueryHits
 from slideseek_apps.bench.measures import (
     Divisor,
     Length,
@@ -19,17 +18,18 @@ from slideseek_apps.bench.measures import (
     precision_at,
     same_center_share_at,
 )
+from slideseek_apps.bench.ranked_lists import QueryHits
 from slideseek_apps.bench.results import Prediction
 
 ClassName: TypeAlias = tuple[str, str]
 """(site, label); the site is "" where a class is a label of the whole archive."""
 
 
-class Answers:
-    """Truths and answers of one engine, one a slide, and the patients and classes they are counted by.
+class AnswerSums:
+    """True classes of the slides of one engine, and the patients and classes that answers are counted by.
 
-    by_site: a class is a label within the query's site, as in vertical search; else a label. A slide without a known
-    patient is a patient of its own. patients and classes may be given, so that several engines or seeds share them.
+    A slide without a known patient is a patient of its own. patients, classes: given where several engines or seeds
+    share them; by default those of these slides.
     """
 
     def __init__(
@@ -51,27 +51,30 @@ class Answers:
 
     @property
     def size(self) -> tuple[int, int]:
-        """Number of patients and of classes."""
+        """Number of patients and number of classes."""
         return len(self.patients), len(self.classes)
 
     @property
     def slides(self) -> Int64:
-        """Slides of each class: int64 (classes,)."""
+        """Number of slides of each class: int64 (classes,)."""
         return np.bincount(self._class, minlength=len(self.classes))
 
     def counts(self, said: Sequence[str]) -> Float64:
-        """Return the counts of an answer a slide: float64 (patients, classes, 3); see `class_sums`."""
+        """Return the counts of answers, one per slide: float64 (patients, classes, 3); see `class_sums`."""
         places = [self._place.get((site, label), -1) for (site, _), label in zip(self.truth, said)]
         return class_sums.count(self._patient, self._class, np.array(places, dtype=np.int64), self.size)
 
     def values(self, per_slide: Sequence[float | None]) -> Float64:
-        """Return the sums of a number a slide: float64 (patients, classes, 2); None leaves the slide out."""
+        """Return the sums of numbers, one per slide: float64 (patients, classes, 2); None leaves the slide out."""
         numbers = np.array([np.nan if value is None else value for value in per_slide], dtype=np.float64)
         return class_sums.collect(self._patient, self._class, numbers, self.size)
 
 
-class Lists(Answers):
-    """The ranked lists of one engine, with the sums of every measure."""
+class ListSums(AnswerSums):
+    """The ranked lists of one engine, with the sums of every measure.
+
+    by_site: a class is a label within the query's site, as in vertical search; else a label.
+    """
 
     def __init__(
         self,
@@ -89,12 +92,12 @@ class Lists(Answers):
 
     @property
     def knows_relevant(self) -> bool:
-        """Whether every query says how many relevant slides it could have found."""
+        """Whether the number of relevant candidates is known for every query."""
         return all(query.relevant is not None for query in self.queries)
 
     @property
     def knows_centers(self) -> bool:
-        """Whether the centre of some query and of some hit of it is known."""
+        """Whether the centres of at least one query and one of its hits are known."""
         return any(query.center and any(hit.center for hit in query.hits) for query in self.queries)
 
     @property
@@ -103,7 +106,7 @@ class Lists(Answers):
         return max(len(query.hits) for query in self.queries)
 
     def votes(self, k: int, tie: TieRule) -> list[str]:
-        """Return what the k nearest vote for, a slide; "" where they vote for nothing."""
+        """Return the vote of the k nearest, one per query; "" where there is none."""
         if (k, tie) not in self._votes:
             labels = zip(self._labels, self.queries)
             self._votes[k, tie] = [majority(found[:k], tie, query.label) for found, query in labels]
@@ -114,7 +117,7 @@ class Lists(Answers):
         return self.counts(self.votes(k, tie))
 
     def right_votes(self, k: int, tie: TieRule) -> Float64:
-        """Return the sums of MV@k: 1 where the vote of the k nearest is true, else 0."""
+        """Return the sums of MV@k: 1 where the vote of the k nearest is right, else 0."""
         return self.values([float(said == q.label) for said, q in zip(self.votes(k, tie), self.queries)])
 
     def precisions(self, k: int, length: Length) -> Float64:
@@ -139,9 +142,9 @@ class Lists(Answers):
         return self.values([measure(r, k, divisor, q.relevant) for r, q in zip(self._relevance, self.queries)])
 
 
-def answers_of(
+def sums_of_predictions(
     predictions: Sequence[Prediction], patients: Sequence[str] = (), classes: Sequence[ClassName] = ()
-) -> Answers:
-    """Arrange the answers of a classifier."""
+) -> AnswerSums:
+    """Return the sums of a classifier's predictions."""
     truth = [("", p.label) for p in predictions]
-    return Answers([p.query_id for p in predictions], truth, [p.patient for p in predictions], patients, classes)
+    return AnswerSums([p.query_id for p in predictions], truth, [p.patient for p in predictions], patients, classes)

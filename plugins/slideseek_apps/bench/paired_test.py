@@ -1,8 +1,8 @@
 """Paired comparison of engines: a permutation test over patients, with Holm's correction.
 
-Under the null hypothesis it does not matter which of two engines answered for a patient, so the two are swapped for
+Under the null hypothesis it does not matter which of two engines answered for a patient. So the two are swapped for
 each patient with probability one half, all slides and seeds of the patient together. The test keeps its level for any
-statistic, also for F1, which is no mean over slides.
+statistic, also for F1, which is not a mean over slides. SciPy has no Holm correction, so it is here.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from slideseek_apps.bench.class_sums import Statistic
 PERMUTATIONS = 4999
 _CHUNK_VALUES = 4_000_000
 _ROUNDING = 1e-12
-"""Differences closer than this are equal: the order of a sum must not decide whether a permutation counts."""
+"""Differences closer than this are equal: rounding must not decide whether a permutation counts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """How much the first engine is above the second, and the probability of so much by chance (two-sided)."""
+    """How far the first engine is above the second, and the two-sided p-value."""
 
     value: float
     p: float
@@ -36,14 +36,14 @@ def compare(
     """Test whether two engines differ in a statistic.
 
     first, second: float64 (seeds, patients, classes, parts) of the same slides. The p-value counts the observed
-    arrangement among the permutations, so it is never 0 and never too small.
+    arrangement as one of the permutations, so it is never 0.
     """
     if first.shape != second.shape:
         raise ValueError(f"second: the shape of first {first.shape}, not {second.shape}")
     whole = (first.sum(1), second.sum(1))
     observed = float(_gap(statistic, whole[0][None], whole[1][None])[0])
     swap = second - first
-    moved = np.flatnonzero(np.abs(swap).sum((0, 2, 3)) > 0)  # a patient answered alike changes nothing
+    moved = np.flatnonzero(np.abs(swap).sum((0, 2, 3)) > 0)  # a patient with equal answers changes nothing
     if not len(moved):
         return Difference(observed, 1.0)
     product = weighted_sums(swap[:, moved].transpose(1, 0, 2, 3).reshape(len(moved), -1))
@@ -56,7 +56,7 @@ def compare(
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Return p-values corrected for their number by Holm's step-down method, in the order given."""
+    """Return p-values corrected by Holm's step-down method, in the order given."""
     order = sorted(range(len(p_values)), key=lambda i: p_values[i])
     corrected, largest = [0.0] * len(p_values), 0.0
     for place, i in enumerate(order):
@@ -71,7 +71,7 @@ def _gap(statistic: Statistic, first: Float64, second: Float64) -> Float64:
 
 
 def _draw_swaps(patients: int, permutations: int, seed: int) -> Iterator[Float64]:
-    """Yield float64 (some permutations, patients) of 0 and 1, in all `permutations` rows."""
+    """Yield float64 (some permutations, patients) of 0 and 1; `permutations` rows in all."""
     rng = np.random.default_rng([seed, patients, 1])
     rows = max(1, _CHUNK_VALUES // patients)
     for start in range(0, permutations, rows):

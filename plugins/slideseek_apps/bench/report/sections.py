@@ -1,4 +1,4 @@
-"""Cells brought together: variants (one engine with its options, all seeds) in sections (one dataset and protocol)."""
+"""Group cells into variants (one engine with its options, all seeds) and sections (one dataset and protocol)."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ import numpy as np
 from slideseek.types import Float64
 from slideseek_apps.bench.bootstrap import Estimate, Resampled
 from slideseek_apps.bench.class_sums import Statistic
-from slideseek_apps.bench.lists import ClassName, Lists
+from slideseek_apps.bench.measure_sums import ClassName, ListSums
 from slideseek_apps.bench.report.settings import ReportSettings
 from slideseek_apps.bench.report.table import Number
 from slideseek_apps.bench.results import Cell
 
 Tell: TypeAlias = Callable[[str], None]
-"""Is given a few words on what is being done."""
-Sums: TypeAlias = Callable[[Lists], Float64]
+"""Called with a few words on the current step."""
+Sums: TypeAlias = Callable[[ListSums], Float64]
 SectionKey: TypeAlias = tuple[str, str, str, bool]
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Something a run costs. judged: whether less of it is better for who searches."""
+    """A cost of a run. judged: whether lower is better for searching."""
 
     name: str
     of: Callable[[Cell], float | None]
@@ -43,21 +43,21 @@ COSTS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Variant:
-    """One engine with one choice of options: its cells, one a seed, and their lists in the same order."""
+class VariantResults:
+    """One engine with one choice of options: its cells, one per seed, and their lists in the same order."""
 
     name: str
     cells: tuple[Cell, ...]
-    lists: tuple[Lists, ...]
+    lists: tuple[ListSums, ...]
 
     @property
     def first(self) -> Cell:
-        """The cell of the first seed: what all seeds share is read from it."""
+        """The cell of the first seed, for what all seeds share."""
         return self.cells[0]
 
     @property
     def seeds(self) -> tuple[int, ...]:
-        """The seeds there are."""
+        """The seeds of the cells."""
         return tuple(cell.seed for cell in self.cells)
 
     def stack(self, sums: Sums) -> Float64:
@@ -65,17 +65,17 @@ class Variant:
         return np.stack([sums(lists) for lists in self.lists])
 
     def cost(self, pick: Callable[[Cell], float | None]) -> Number:
-        """Return a cost of the run: the median over seeds."""
+        """Return a cost: the median over seeds."""
         known = [value for value in map(pick, self.cells) if value is not None]
         return Number(statistics.median(known) if known else None, digits=-1)
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """All variants that were run on one dataset under one protocol, and the classes and patients they share."""
+    """All variants of one dataset and protocol, and the classes and patients they share."""
 
     cells: tuple[Cell, ...]
-    variants: tuple[Variant, ...]
+    variants: tuple[VariantResults, ...]
     classes: tuple[ClassName, ...]
     patients: tuple[str, ...]
 
@@ -90,29 +90,29 @@ class Section:
         return self.cells[0].protocol.mode == "vertical"
 
     @property
-    def plain(self) -> tuple[Variant, ...]:
-        """The variants of which no option was varied."""
+    def plain(self) -> tuple[VariantResults, ...]:
+        """The variants without swept options."""
         return tuple(variant for variant in self.variants if not variant.first.sweep)
 
 
 def section_key(cell: Cell) -> SectionKey:
-    """Return what cells must share to stand in one table."""
+    """Return what cells of one table have in common."""
     return cell.dataset.name, cell.dataset.fingerprint, cell.protocol.title, cell.control
 
 
 def heading(cell: Cell) -> str:
-    """Return the heading a cell stands under."""
+    """Return the heading of a cell's section."""
     control = ": shuffled-label control" if cell.control else ""
     protocol = cell.protocol.title if cell.kind == "retrieval" else cell.protocol.name
     return f"{cell.dataset.name}, {protocol}{control}"
 
 
 def silent(_: str) -> None:
-    """Tell nothing."""
+    """Ignore the text."""
 
 
 def make_sections(cells: Sequence[Cell], tell: Tell = silent) -> list[Section]:
-    """Read the lists of retrieval cells and group them, in the order the cells come."""
+    """Read the lists of retrieval cells and group them, in the order of the cells."""
     groups: dict[SectionKey, list[Cell]] = {}
     for cell in cells:
         if cell.kind == "retrieval":
@@ -126,29 +126,29 @@ def _make_section(cells: Sequence[Cell], tell: Tell) -> Section:
     for number, cell in enumerate(cells, 1):
         tell(f"{heading(cell)}: reading {number} of {len(cells)}")
         read.append((cell, cell.hits()))
-    alone = [Lists(queries, by_site) for _, queries in read]
+    alone = [ListSums(queries, by_site) for _, queries in read]
     patients = tuple(sorted({name for lists in alone for name in lists.patients}))
     classes = tuple(sorted({name for lists in alone for name in lists.classes}))
-    by_name: dict[str, list[tuple[Cell, Lists]]] = {}
+    by_name: dict[str, list[tuple[Cell, ListSums]]] = {}
     for cell, queries in read:
-        by_name.setdefault(cell.name, []).append((cell, Lists(queries, by_site, patients, classes)))
+        by_name.setdefault(cell.name, []).append((cell, ListSums(queries, by_site, patients, classes)))
     variants = []
     for name, members in by_name.items():
         members.sort(key=lambda pair: pair[0].seed)
-        variants.append(Variant(name, tuple(cell for cell, _ in members), tuple(lists for _, lists in members)))
+        variants.append(VariantResults(name, tuple(cell for cell, _ in members), tuple(lists for _, lists in members)))
     return Section(tuple(cells), tuple(variants), classes, patients)
 
 
 class Estimates:
-    """Numbers of one variant with intervals, each sum resampled once however many numbers are made of it."""
+    """Numbers of one variant with intervals; each sum is resampled once, however many numbers use it."""
 
-    def __init__(self, variant: Variant, settings: ReportSettings) -> None:
+    def __init__(self, variant: VariantResults, settings: ReportSettings) -> None:
         self.variant = variant
         self._settings = settings
         self._resampled: dict[str, Resampled] = {}
 
     def number(self, key: str, sums: Sums, statistic: Statistic) -> Number:
-        """Return one number in percent. key: names the sums, so that they are made once."""
+        """Return one number in percent. key: the name of the sums, so that they are computed once."""
         return self.numbers(key, sums, lambda parts: statistic(parts)[..., None])[0]
 
     def resampled(self, key: str, sums: Sums) -> Resampled:
@@ -158,7 +158,7 @@ class Estimates:
         return self._resampled[key]
 
     def numbers(self, key: str, sums: Sums, statistic: Statistic) -> list[Number]:
-        """Return one number a class in percent."""
+        """Return one number per class in percent."""
         resampled = self.resampled(key, sums)
         found = resampled.estimate(statistic)
         each = statistic(resampled.whole)

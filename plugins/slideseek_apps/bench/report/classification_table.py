@@ -1,4 +1,4 @@
-"""The table of classification: precision, recall and F1 of each class, and accuracy, a row an engine."""
+"""The table of a classification: one row per engine, with precision, recall and F1 of each class, and accuracy."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from slideseek.types import Float64
 from slideseek_apps.bench import class_sums
 from slideseek_apps.bench.bootstrap import Resampled
 from slideseek_apps.bench.class_sums import Statistic, macro
-from slideseek_apps.bench.lists import Answers, answers_of
+from slideseek_apps.bench.measure_sums import AnswerSums, sums_of_predictions
+from slideseek_apps.bench.report.sections import heading, section_key
 from slideseek_apps.bench.report.settings import ReportSettings
 from slideseek_apps.bench.report.table import Column, Number, Row, Table, mark_best_in_columns
-from slideseek_apps.bench.report.variants import heading, section_key
 from slideseek_apps.bench.results import Cell
 
 _PARTS: tuple[tuple[str, Statistic], ...] = (
@@ -24,7 +24,7 @@ _PARTS: tuple[tuple[str, Statistic], ...] = (
 
 
 def classification_tables(cells: Sequence[Cell], settings: ReportSettings) -> list[tuple[str, Table]]:
-    """Return (heading, table) for each dataset and protocol that engines were made to classify."""
+    """Return (heading, table) for each dataset and protocol with classification cells."""
     groups: dict[object, list[Cell]] = {}
     for cell in cells:
         if cell.kind == "classification":
@@ -34,13 +34,13 @@ def classification_tables(cells: Sequence[Cell], settings: ReportSettings) -> li
 
 def _table(cells: Sequence[Cell], settings: ReportSettings) -> Table:
     read = {cell.key: cell.predictions() for cell in cells}
-    alone = [answers_of(predictions) for predictions in read.values()]
+    alone = [sums_of_predictions(predictions) for predictions in read.values()]
     patients = sorted({name for answers in alone for name in answers.patients})
     classes = sorted({name for answers in alone for name in answers.classes})
     by_name: dict[str, list[Float64]] = {}
-    slides: list[Answers] = []
+    slides: list[AnswerSums] = []
     for cell in cells:
-        answers = answers_of(read[cell.key], patients, classes)
+        answers = sums_of_predictions(read[cell.key], patients, classes)
         slides.append(answers)
         by_name.setdefault(cell.name, []).append(answers.counts([p.predicted for p in read[cell.key]]))
     number_of = np.mean([answers.slides for answers in slides], axis=0)

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from slideseek.types import SlideRecord
-from slideseek_apps.bench.control import judge_control, shuffle_labels
-from slideseek_apps.bench.hits import QueryHits, RankedHit
 from slideseek_apps.bench.protocol import Protocol
+from slideseek_apps.bench.ranked_lists import QueryHits, RankedHit
 from slideseek_apps.bench.results import read_cells
+from slideseek_apps.bench.shuffled_control import judge_control, shuffle_labels
 
 VERTICAL = Protocol("v")
 

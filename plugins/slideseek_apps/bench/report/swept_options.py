@@ -1,4 +1,4 @@
-"""Options that a grid varies, and the variants along them."""
+"""Options that a grid sweeps over, and the variants along each."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from slideseek_apps.bench.report.variants import Section, Variant
+from slideseek_apps.bench.report.sections import Section, VariantResults
 
 _LAMBDA = re.compile(r"lambda(\d+|_\w+)")
 
 
 @dataclass(frozen=True, slots=True)
 class SweptVariant:
-    """A variant at one value of the option looked at. column: the engine and what else was varied."""
+    """A variant at one value of a swept option. column: the engine and its other swept options."""
 
-    variant: Variant
+    variant: VariantResults
     value: Any
     column: str
 
 
 def sweep_families(section: Section) -> list[str]:
-    """Return the options that take several values in a section; the lambdas count as one, as in the paper's table."""
+    """Return the options with several values in a section; the lambdas count as one, as in the paper's table."""
     values: dict[str, set[str]] = {}
     for variant in section.variants:
         for option, value in variant.first.sweep.items():
@@ -30,7 +30,7 @@ def sweep_families(section: Section) -> list[str]:
 
 
 def sweep_members(section: Section, family: str) -> list[SweptVariant]:
-    """Return the variants along an option, sorted by its value, then as they come."""
+    """Return the variants along an option, sorted by its value, then in their order."""
     members = []
     for variant in section.variants:
         sweep = variant.first.sweep
@@ -48,7 +48,7 @@ def family_of(option: str) -> str:
 
 
 def show_value(value: Any) -> str:
-    """Show an option's value: counts with separators, small numbers as powers of ten."""
+    """Return an option's value as text: counts with separators, small numbers as powers of ten."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, int):
@@ -60,19 +60,19 @@ def show_value(value: Any) -> str:
 
 
 def group_name(family: str, value: Any) -> str:
-    """Name the variants at one value, as the heading over their columns."""
+    """Return the heading over the columns of one value."""
     return f"{family} = {'all' if _is_all(family, value) else show_value(value)}"
 
 
 def as_number(family: str, value: Any) -> float | None:
-    """Return where a value stands on an axis; None for what is no number, and for "all bits"."""
+    """Return the position of a value on an axis; None for "all bits" and for values that are not numbers."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or _is_all(family, value):
         return None
     return float(value)
 
 
 def _is_all(family: str, value: Any) -> bool:
-    """Say whether a value means everything there is: the deep encoders keep all bits when asked for 0."""
+    """Say whether a value means everything: the deep encoders keep all bits for bits = 0."""
     return family == "bits" and value == 0
 
 

@@ -11,7 +11,7 @@ from slideseek_apps.bench.report.table import Entry, Number, Table
 
 
 def render_json(report: Report) -> str:
-    """Return the report as indented JSON; a number that is not known is null."""
+    """Return the report as indented JSON; an unknown number is null."""
     data = {
         "title": report.title,
         "facts": dict(report.facts),

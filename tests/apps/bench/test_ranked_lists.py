@@ -3,7 +3,7 @@
 import pytest
 
 from slideseek.errors import SlideseekError
-from slideseek_apps.bench.hits import QueryHits, RankedHit, read_hits, write_hits
+from slideseek_apps.bench.ranked_lists import QueryHits, RankedHit, read_hits, write_hits
 
 HEAD = "query_id,query_label,rank,hit_id,hit_label,distance\n"
 
@@ -116,7 +116,7 @@ def test_a_missing_column_is_named(tmp_path):
         read(tmp_path, "query_id,query_label,rank,hit_id\n")
 
 
-@pytest.mark.parametrize(("relevant", "message"), [("some", "is not a count"), ("1", "finds 2 slides of its label")])
+@pytest.mark.parametrize(("relevant", "message"), [("some", "is not a count"), ("1", "found 2 slides with its label")])
 def test_a_wrong_number_of_relevant_slides_is_refused(tmp_path, relevant, message):
     head = "query_id,query_label,rank,hit_id,hit_label,relevant\n"
     with pytest.raises(SlideseekError, match=f"line 2.*{message}"):

@@ -1,4 +1,4 @@
-"""Figures of training: how the gradient's L1 norm falls, and the values of a slide's code (the paper's Figure 2)."""
+"""Figures of training: the L1 norm of the gradient, and the values of a slide's code (the paper's Figure 2)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from slideseek_apps.bench.report.chart import Axis, Series, panel_chart, trace_chart
 from slideseek_apps.bench.report.figures import Figure
-from slideseek_apps.bench.report.variants import heading
+from slideseek_apps.bench.report.sections import heading
 from slideseek_apps.bench.results import Cell
 
 GRADIENT = "gradient_l1"
