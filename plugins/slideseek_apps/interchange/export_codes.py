@@ -15,12 +15,12 @@ from slideseek.engine import Engine
 from slideseek.errors import SlideseekError
 from slideseek.indexing.stage_cache import StageCache
 from slideseek.types import Code, CodeSpec
-from slideseek_apps.interchange.destination import Choice, Destination, ExportSummary
+from slideseek_apps.interchange.export_output import Destination, ExportSummary, SlideChoice
 
 NAME = "codes.npz"
 
 
-def export_codes(archive: Archive, engine: Engine, choice: Choice, destination: Destination) -> ExportSummary:
+def export_codes(archive: Archive, engine: Engine, choice: SlideChoice, destination: Destination) -> ExportSummary:
     """Write the codes of slides; what is damaged is a problem and the rest is written."""
     (path,) = destination.claim([NAME])
     summary = ExportSummary()

@@ -38,14 +38,14 @@ def command(
 
     from slideseek.indexing.live_index import open_engine
     from slideseek.plugins import load_registry
-    from slideseek_apps.interchange.destination import Choice, Destination
     from slideseek_apps.interchange.export_codes import export_codes
     from slideseek_apps.interchange.export_features import export_features
+    from slideseek_apps.interchange.export_output import Destination, SlideChoice
     from slideseek_apps.interchange.export_patches import export_patches
     from slideseek_apps.interchange.export_table import export_table
 
     with open_archive(folder) as archive:
-        choice, destination = Choice.of(archive, slides), Destination(output, force)
+        choice, destination = SlideChoice.of(archive, slides), Destination(output, force)
         config = archive.config.engine(name)
         if what == "table":
             summary = export_table(archive, name and config.name, choice, destination)

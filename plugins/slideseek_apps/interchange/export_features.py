@@ -16,12 +16,12 @@ from slideseek.engine import Engine
 from slideseek.errors import DamagedError, SlideseekError
 from slideseek.indexing.stage_cache import StageCache
 from slideseek.slides.resolution import nominal_mpp
-from slideseek_apps.interchange.destination import Choice, Destination, ExportSummary
+from slideseek_apps.interchange.export_output import Destination, ExportSummary, SlideChoice
 from slideseek_apps.interchange.feature_file import FeatureFile
-from slideseek_apps.interchange.reading import read_feature_file
+from slideseek_apps.interchange.feature_readers import read_feature_file
 
 
-def export_features(archive: Archive, engine: Engine, choice: Choice, destination: Destination) -> ExportSummary:
+def export_features(archive: Archive, engine: Engine, choice: SlideChoice, destination: Destination) -> ExportSummary:
     """Write the features of slides; what is damaged is a problem and the rest is written."""
     summary = ExportSummary()
     stages = StageCache(archive, summary.notes.append)

@@ -13,10 +13,10 @@ from slideseek.engine import Engine
 from slideseek.errors import SlideseekError
 from slideseek.indexing.stage_cache import StageCache
 from slideseek.types import Patches
-from slideseek_apps.interchange.destination import Choice, Destination, ExportSummary
+from slideseek_apps.interchange.export_output import Destination, ExportSummary, SlideChoice
 
 
-def export_patches(archive: Archive, engine: Engine, choice: Choice, destination: Destination) -> ExportSummary:
+def export_patches(archive: Archive, engine: Engine, choice: SlideChoice, destination: Destination) -> ExportSummary:
     """Write the patches of slides as rectangles; what is damaged is a problem and the rest is written."""
     summary = ExportSummary()
     stages = StageCache(archive, summary.notes.append)

@@ -8,14 +8,14 @@ from slideseek.archive.archive import Archive
 from slideseek.archive.files import replacing
 from slideseek.indexing.status import archive_status
 from slideseek.types import SlideRecord
-from slideseek_apps.interchange.destination import Choice, Destination, ExportSummary
+from slideseek_apps.interchange.export_output import Destination, ExportSummary, SlideChoice
 
 NAME = "slides.csv"
 HEADINGS = ("slide_id", "path", "case_id", "primary_site", "diagnosis", "center", "mpp", "contours")
 """Headings a manifest is known by, so that the table can be one."""
 
 
-def export_table(archive: Archive, engine: str | None, choice: Choice, destination: Destination) -> ExportSummary:
+def export_table(archive: Archive, engine: str | None, choice: SlideChoice, destination: Destination) -> ExportSummary:
     """Write one row a slide; engine: the one to tell of, all when None."""
     summary = ExportSummary()
     status = archive_status(archive)

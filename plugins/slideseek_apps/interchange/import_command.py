@@ -51,9 +51,9 @@ def command(
     from slideseek.cli.progress import counting
     from slideseek.config import CONFIG_NAME
     from slideseek.plugins import load_registry
-    from slideseek_apps.interchange.folders import find_feature_set
-    from slideseek_apps.interchange.importing import Importer, ImportOptions
-    from slideseek_apps.interchange.settings import engine_block, engines_of
+    from slideseek_apps.interchange.feature_folders import find_feature_set
+    from slideseek_apps.interchange.import_features import Importer, ImportOptions
+    from slideseek_apps.interchange.imported_engine import engine_block, engines_of
 
     with open_archive(folder) as archive, archive.writing():
         found = find_feature_set(features, name)

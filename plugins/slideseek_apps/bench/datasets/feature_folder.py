@@ -10,7 +10,7 @@ from slideseek.errors import UsageError
 from slideseek.types import SlideRecord
 from slideseek_apps.bench.datasets.dataset import Source
 from slideseek_apps.bench.datasets.feature_files import lazy_bags, match_files
-from slideseek_apps.interchange.folders import find_feature_set
+from slideseek_apps.interchange.feature_folders import find_feature_set
 
 
 @dataclass(frozen=True)

@@ -13,13 +13,13 @@ from slideseek.errors import SlideError, SlideseekError, message
 from slideseek.plugins import Registry
 from slideseek.slides.reader import open_slide
 from slideseek.types import Bag, Patches
-from slideseek_apps.interchange.enrolling import Candidate, enrol, slide_row
 from slideseek_apps.interchange.feature_file import FeatureFile
-from slideseek_apps.interchange.folders import FeatureSet
-from slideseek_apps.interchange.keeping import Outcome, keep
-from slideseek_apps.interchange.placing import UNKNOWN_MPP, Placed, above_the_slide, place
-from slideseek_apps.interchange.reading import read_feature_file
-from slideseek_apps.interchange.settings import SetSettings, configured_width
+from slideseek_apps.interchange.feature_folders import FeatureSet
+from slideseek_apps.interchange.feature_readers import read_feature_file
+from slideseek_apps.interchange.imported_engine import SetSettings, configured_width
+from slideseek_apps.interchange.match_slides import Candidate, match_files, slide_row
+from slideseek_apps.interchange.patch_places import UNKNOWN_MPP, Placed, above_the_slide, place
+from slideseek_apps.interchange.store_imported import Outcome, store_imported
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +66,10 @@ class Importer:
         record; others are added with what the manifest says of them, or bare.
         """
         summary = ImportSummary(features.name, configured_width(self._archive.config, features.name))
-        enrolment = enrol(self._archive, features.files, manifest)
-        summary.notes.extend((*features.notes, *enrolment.notes))
-        summary.problems.extend((*(manifest[1].problems if manifest else ()), *enrolment.problems))
-        for candidate in enrolment.candidates:
+        matches = match_files(self._archive, features.files, manifest)
+        summary.notes.extend((*features.notes, *matches.notes))
+        summary.problems.extend((*(manifest[1].problems if manifest else ()), *matches.problems))
+        for candidate in matches.candidates:
             try:
                 outcome = self._import(candidate, summary)
                 getattr(summary, outcome).append(candidate.slide_id)
@@ -98,7 +98,7 @@ class Importer:
         slide = slide_row(self._archive, candidate)
         placed = self._place(candidate, file, slide.record.mpp)
         bag = Bag(slide.id, file.features, placed.patches.xy, slide.record.site)
-        return keep(self._archive, settings, slide, bag, placed, real_places=file.xy is not None)
+        return store_imported(self._archive, settings, slide, bag, placed, real_places=file.xy is not None)
 
     def _place(self, candidate: Candidate, file: FeatureFile, stated_mpp: float | None) -> Placed:
         if file.xy is None:

@@ -48,14 +48,14 @@ class ExportSummary:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class SlideChoice:
     """The slides of an export: those asked for by id, or all."""
 
     rows: Sequence[SlideRow]
     named: bool
 
     @classmethod
-    def of(cls, archive: Archive, ids: Sequence[str]) -> Choice:
+    def of(cls, archive: Archive, ids: Sequence[str]) -> SlideChoice:
         """Look the ids up; one the archive does not have is an error that names the nearest."""
         rows = {row.id: row for row in archive.catalog.slides}
         for slide_id in ids:

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from slideseek.errors import SlideError
-from slideseek_apps.interchange.reading import is_feature_file, read_feature_file
+from slideseek_apps.interchange.feature_readers import is_feature_file, read_feature_file
 
 FEATURES = np.random.default_rng(0).normal(size=(6, 5)).astype(np.float32)
 XY = np.arange(12).reshape(6, 2) * 256

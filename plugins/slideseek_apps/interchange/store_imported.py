@@ -11,15 +11,15 @@ from slideseek.archive.slide_table import SlideRow
 from slideseek.digests import canonical_json, digest, digest_bytes, sha256_file
 from slideseek.indexing.stage_cache import feature_folder, feature_key
 from slideseek.types import Bag
-from slideseek_apps.interchange.placing import Placed
-from slideseek_apps.interchange.settings import SetSettings
+from slideseek_apps.interchange.imported_engine import SetSettings
+from slideseek_apps.interchange.patch_places import Placed
 
 Outcome: TypeAlias = Literal["imported", "replaced", "unchanged"]
 
 WITHOUT_PLACES = "imported without places"
 
 
-def keep(
+def store_imported(
     archive: Archive, settings: SetSettings, slide: SlideRow, bag: Bag, placed: Placed, real_places: bool
 ) -> Outcome:
     """Keep a slide, its patches and its features; say what became of what was there.

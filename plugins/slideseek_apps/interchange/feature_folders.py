@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from slideseek.errors import UsageError
-from slideseek_apps.interchange.reading import READERS, is_feature_file
+from slideseek_apps.interchange.feature_readers import READERS, is_feature_file
 
 SET_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 DEPTH = 4

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from slideseek.errors import UsageError
-from slideseek_apps.interchange.folders import find_feature_set
+from slideseek_apps.interchange.feature_folders import find_feature_set
 
 
 def touch(path):

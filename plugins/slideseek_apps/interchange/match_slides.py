@@ -11,8 +11,8 @@ from slideseek.archive.manifest import Manifest, ManifestRow, Problem
 from slideseek.archive.slide_table import SlideRow
 from slideseek.slides.content_fingerprint import fingerprint
 from slideseek.types import SlideRecord
-from slideseek_apps.interchange.naming import ByName, slide_name
-from slideseek_apps.interchange.reading import is_feature_file
+from slideseek_apps.interchange.feature_readers import is_feature_file
+from slideseek_apps.interchange.slide_names import ByName, slide_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Candidate:
 
 
 @dataclass(slots=True)
-class Enrolment:
+class Matches:
     """The candidates of an import, the files that cannot be matched and things worth saying aloud."""
 
     candidates: list[Candidate] = field(default_factory=list)
@@ -39,9 +39,9 @@ class Enrolment:
     notes: list[str] = field(default_factory=list)
 
 
-def enrol(archive: Archive, files: Sequence[Path], manifest: tuple[Path, Manifest] | None) -> Enrolment:
+def match_files(archive: Archive, files: Sequence[Path], manifest: tuple[Path, Manifest] | None) -> Matches:
     """Match feature files to the archive's slides, then to the rows of a manifest; without one any file is a slide."""
-    result = Enrolment()
+    result = Matches()
     slides = ByName(archive.catalog.slides, lambda row: row.id, lambda row: row.record.path)
     rows = manifest and ByName(manifest[1].rows, lambda row: row.id, lambda row: row.path)
     unnamed: list[Path] = []
