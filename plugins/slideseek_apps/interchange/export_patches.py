@@ -1,4 +1,4 @@
-"""Write selected patches as GeoJSON, one file a slide, for QuPath and other viewers."""
+"""Export selected patches as GeoJSON, one file per slide, for QuPath and other viewers."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from slideseek_apps.interchange.export_output import Destination, ExportSummary,
 
 
 def export_patches(archive: Archive, engine: Engine, choice: SlideChoice, destination: Destination) -> ExportSummary:
-    """Write the patches of slides as rectangles; what is damaged is a problem and the rest is written."""
+    """Write the patches of slides as rectangles. Damaged patches are a problem; the others are written."""
     summary = ExportSummary()
     stages = StageCache(archive, summary.notes.append)
     ready = [row for row in choice.rows if stages.done(engine, "select", row)]
     missing = sorted({row.id for row in choice.rows} - {row.id for row in ready})
-    fix = "run 'slideseek build'; features imported without places have none"
+    fix = "run 'slideseek build'; features imported without coords have no patches"
     choice.leave_out(missing, f"patches of engine {engine.name!r}", fix, summary)
     paths = destination.claim([f"{safe_name(row.id)}.geojson" for row in ready])
     for row, path in zip(ready, paths):
@@ -41,7 +41,7 @@ def export_patches(archive: Archive, engine: Engine, choice: SlideChoice, destin
 
 
 def rectangles(patches: Patches, slide_mpp: float) -> dict[str, Any]:
-    """Return patches as a FeatureCollection of rectangles in level-0 pixels; QuPath makes a tile of each."""
+    """Return patches as a FeatureCollection of rectangles in level-0 pixels; QuPath shows each as a tile."""
     features = []
     for number, ((x, y), mpp) in enumerate(zip(patches.xy.tolist(), patches.mpp.tolist())):
         extent = round(patches.size * mpp / slide_mpp, 3)
