@@ -14,9 +14,9 @@ from slideseek.errors import UsageError
 from slideseek.searching.answer_json import CSV_HEADER, answer_json, csv_rows
 from slideseek.searching.query_log import open_log
 from slideseek.searching.request import Result
-from slideseek_apps.session.command import Command, exactly, nothing_more, split_words
+from slideseek_apps.session.command_spec import Command, exactly, nothing_more, split_words
 from slideseek_apps.session.history_command import print_entries
-from slideseek_apps.session.state import Session
+from slideseek_apps.session.search_session import Session
 
 
 def save(session: Session, text: str) -> None:
@@ -43,8 +43,8 @@ def export(session: Session, text: str) -> None:
         kept = {**data, "request": asked.request.pack(), "number": asked.number}
         write_text(path, json.dumps(kept, indent=2, ensure_ascii=False) + "\n")
     elif path.suffix == ".html":
-        from slideseek_apps.reports.page import render_report
         from slideseek_apps.reports.query_pages import QueryPages
+        from slideseek_apps.reports.report_page import render_report
 
         pages = QueryPages(session.archive)
         shown = pages.complete(Result(asked.request, asked.query, asked.answer))

@@ -12,8 +12,8 @@ from slideseek.cli.output import print_answer
 from slideseek.errors import UsageError
 from slideseek.searching.filters import parse_filter
 from slideseek.searching.request import Request, query_kind
-from slideseek_apps.session.command import Command, nothing_more, split_words
-from slideseek_apps.session.state import Session
+from slideseek_apps.session.command_spec import Command, nothing_more, split_words
+from slideseek_apps.session.search_session import Session
 
 OPTIONS = ("--region", "--annotation", "--patch", "--case", "--site", "--patient", "--center", "--mpp")
 SEARCH_USAGE = "search [QUERY] [--region X,Y,W,H] [--patch] [--case] [--site S] [--patient P] [--center C] [--mpp N]"
@@ -25,18 +25,6 @@ def search(session: Session, text: str) -> None:
     words = split_words(text)
     request = _request(words) if words else replace(session.last().request, relevant=(), rejected=())
     show_answer(session, session.settle(request))
-
-
-def more(session: Session, text: str) -> None:
-    """Search with the marks."""
-    if text.strip() not in ("", "like these"):
-        raise UsageError(f"cannot read 'more {text.strip()}'", "write: more like these")
-    asked = session.last()
-    if not session.marks:
-        raise UsageError("nothing is marked", "mark hits first, such as: mark 1 relevant")
-    relevant = tuple(slide_id for slide_id, good in session.marks.items() if good)
-    rejected = tuple(slide_id for slide_id, good in session.marks.items() if not good)
-    show_answer(session, session.settle(replace(asked.request, relevant=relevant, rejected=rejected)))
 
 
 def show_answer(session: Session, request: Request) -> None:
@@ -171,5 +159,4 @@ COMMANDS = (
     Command("horizontal", "horizontal", "in the whole archive", horizontal),
     Command("same-patient", "same-patient [on | off]", "keep the query's patient or not", same_patient, ("switch",)),
     Command("exclude-centre", "exclude-centre [on | off]", "leave out the query's centre", exclude_centre, ("switch",)),
-    Command("more", "more like these", "search with the marks: like the relevant, unlike the others", more, ("like",)),
 )  # fmt: skip

@@ -11,8 +11,8 @@ import numpy as np
 from slideseek.archive.manifest import Problem
 from slideseek.types import Bag, SlideRecord
 from slideseek_apps.bench.datasets.dataset import LazyBags
-from slideseek_apps.interchange.naming import ByName, slide_name
-from slideseek_apps.interchange.reading import read_feature_file
+from slideseek_apps.interchange.feature_readers import read_feature_file
+from slideseek_apps.interchange.slide_names import ByName, slide_name
 
 
 def read_bag(path: Path, slide_id: str, site: str = "") -> Bag:

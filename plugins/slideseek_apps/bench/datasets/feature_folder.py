@@ -11,8 +11,8 @@ from slideseek.plugins import Registry
 from slideseek.types import SlideRecord
 from slideseek_apps.bench.datasets.dataset import Source
 from slideseek_apps.bench.datasets.feature_files import lazy_bags, match_files
-from slideseek_apps.interchange.folders import find_feature_set
-from slideseek_apps.interchange.reading import is_feature_file
+from slideseek_apps.interchange.feature_folders import find_feature_set
+from slideseek_apps.interchange.feature_readers import is_feature_file
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from slideseek.types import SlideRecord
 from slideseek_apps.bench.datasets.dataset import SPLIT, Source
 from slideseek_apps.bench.datasets.feature_files import lazy_bags, match_files
 from slideseek_apps.bench.datasets.from_archive import ArchiveData
-from slideseek_apps.interchange.folders import find_feature_set
+from slideseek_apps.interchange.feature_folders import find_feature_set
 
 LABELS = MappingProxyType({"train": "Train_Labels.csv", "test": "Test_Labels.csv"})
 FOLDERS = MappingProxyType({"train": "Train", "test": "Test"})

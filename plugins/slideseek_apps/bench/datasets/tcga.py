@@ -22,8 +22,8 @@ from slideseek_apps.bench.datasets.feature_files import lazy_bags, match_files
 from slideseek_apps.bench.datasets.from_archive import ArchiveData
 from slideseek_apps.bench.datasets.gdc_manifest import check_files, read_gdc_manifest
 from slideseek_apps.bench.datasets.tcga_names import TcgaName, parse_tcga_name, site_group
-from slideseek_apps.interchange.folders import find_feature_set
-from slideseek_apps.interchange.naming import slide_name
+from slideseek_apps.interchange.feature_folders import find_feature_set
+from slideseek_apps.interchange.slide_names import slide_name
 
 _SLIDE_COLUMNS = ("slide_name", "filename", "file_name", "slide_id")
 _PROJECT_COLUMNS = ("project_id", "project")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from slideseek.errors import UsageError
 
 if TYPE_CHECKING:
-    from slideseek_apps.session.state import Session
+    from slideseek_apps.session.search_session import Session
 
 Completes: TypeAlias = Literal["slide", "condition", "engine", "rank", "mark", "switch", "file", "command", "like"]
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from slideseek_apps.reports.images import jpeg_data_uri, length_label, scale_bar
+from slideseek_apps.reports.page_images import jpeg_data_uri, length_label, scale_bar
 
 
 def test_jpeg_holds_the_picture() -> None:

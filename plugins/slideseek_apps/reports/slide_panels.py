@@ -12,9 +12,9 @@ from slideseek.searching.patch_squares import PatchSquares
 from slideseek.searching.queries import Query
 from slideseek.slides.pyramid import PyramidSlide
 from slideseek.types import Patches, SlideRecord, UInt8
-from slideseek_apps.reports.colours import colours
-from slideseek_apps.reports.page import Panel
-from slideseek_apps.reports.sides import Side, Source, open_pixels
+from slideseek_apps.reports.explained_match import PixelSource, Side, open_pixels
+from slideseek_apps.reports.heat_colours import colours
+from slideseek_apps.reports.report_page import Panel
 
 THUMBNAIL_SIDE = 480
 PATCH_SIDE = 96
@@ -33,7 +33,7 @@ class Panels:
         """Return the panel of a slide of the archive with the patches an engine selected."""
         name = record.id, engine.select_digest
         if name not in self._made:
-            source = Source(self._archive.slide_path(record), record.mpp)
+            source = PixelSource(self._archive.slide_path(record), record.mpp)
             patches = self._patches(record, engine)
             self._made[name] = self._make(record, source, patches)
         return self._made[name]
@@ -42,14 +42,18 @@ class Panels:
         """Return the panel of a query with the patches it was asked with, such as those of a region."""
         if query.slide_path is None:
             return Panel(query.record.id, {**facts(query.record), "picture": "a case has several slides"})
-        return self._make(query.record, Source(query.slide_path, query.record.mpp), query.squares())
+        return self._make(query.record, PixelSource(query.slide_path, query.record.mpp), query.squares())
 
     def heated(self, record: SlideRecord, side: Side, kind: EvidenceKind) -> Panel:
         """Return the panel of a hit whose patches are coloured by what they add; its strongest patches in large."""
         return self._make(record, side.sources[side.slide_ids[0]], side.squares, colours(side.parts, kind))
 
     def _make(
-        self, record: SlideRecord, source: Source, patches: Patches | PatchSquares | None, heat: UInt8 | None = None
+        self,
+        record: SlideRecord,
+        source: PixelSource,
+        patches: Patches | PatchSquares | None,
+        heat: UInt8 | None = None,
     ) -> Panel:
         known = facts(record)
         if patches is not None:

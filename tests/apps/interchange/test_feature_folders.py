@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from slideseek.errors import UsageError
-from slideseek_apps.interchange.folders import find_feature_set
+from slideseek_apps.interchange.feature_folders import find_feature_set
 
 
 def touch(path):
@@ -40,7 +40,7 @@ def test_clam(tmp_path):
         found = find_feature_set(given)
         assert found.name == "FEATURES"
         assert [file.name for file in found.files] == ["a.h5", "b.h5", "c.pt"]
-        assert found.notes == ("2 file(s) are of slides that have another file too: a.h5 is used, not a.pt",)
+        assert found.notes == ("2 slide(s) have more than one file: a.h5 is used, not a.pt",)
     found = find_feature_set(tmp_path / "FEATURES" / "pt_files")
     assert (found.name, len(found.files), found.notes) == ("FEATURES", 3, ())
 

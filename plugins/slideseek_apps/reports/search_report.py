@@ -15,9 +15,9 @@ from slideseek.searching.evidence import strongest
 from slideseek.searching.queries import Query
 from slideseek.searching.searcher import Answer, Found
 from slideseek.searching.votes import Vote
-from slideseek_apps.reports.page import EvidencePanel, HitPanel, Match, QuerySection, Report, Table
-from slideseek_apps.reports.panels import PATCH_SIDE, Panels
-from slideseek_apps.reports.sides import Explained, Side, patch_pictures
+from slideseek_apps.reports.explained_match import Explained, Side, patch_pictures
+from slideseek_apps.reports.report_page import EvidencePanel, HitPanel, Match, QuerySection, Report, TextTable
+from slideseek_apps.reports.slide_panels import PATCH_SIDE, Panels
 
 MATCHES_SHOWN = 6
 
@@ -38,7 +38,7 @@ def search_report(
     engines: Sequence[Engine],
     answers: Sequence[Answer | Reported],
     title: str,
-    tables: Sequence[Table] = (),
+    tables: Sequence[TextTable] = (),
 ) -> Report:
     """Make the report of some answers; a slide whose file is gone is shown without pictures."""
     by_name = {engine.name: engine for engine in engines}

@@ -10,8 +10,7 @@ from fastapi import APIRouter, Header, Path, Query, Response
 from slideseek import __version__
 from slideseek.errors import SlideError, UsageError
 from slideseek_apps.viewer.api.services import NotThereError, ServicesOf, slide_out
-from slideseek_apps.viewer.directory import Entry, Selection, SlideDirectory
-from slideseek_apps.viewer.privacy import without_paths
+from slideseek_apps.viewer.hide_paths import without_paths
 from slideseek_apps.viewer.schemas import (
     FARTHEST,
     ArchiveOut,
@@ -24,6 +23,7 @@ from slideseek_apps.viewer.schemas import (
     SlideDetail,
     SlideKey,
 )
+from slideseek_apps.viewer.slide_directory import Entry, Selection, SlideDirectory
 from slideseek_apps.viewer.tiles import MAX_LEVEL, OVERVIEW, TILE, Picture
 
 router = APIRouter(tags=["slides"])
@@ -47,8 +47,8 @@ Version = Annotated[str, Query(max_length=40, description="The slide's version: 
 async def archive(services: ServicesOf) -> ArchiveOut:
     """Return what is served: engines, facets, fields."""
     searching = services.searching
-    engines = await services.asking.run(searching.engines)
-    directory = await services.asking.run(lambda: searching.directory)
+    engines = await services.quick.run(searching.engines)
+    directory = await services.quick.run(lambda: searching.directory)
     shown = [
         EngineOut(
             name=one.name,
@@ -89,7 +89,7 @@ async def slides(
         total, found = directory.page(_selection(directory, text, facet), sort, offset, limit)
         return PageOut(total=total, offset=offset, slides=[slide_out(entry) for entry in found])
 
-    return await services.asking.run(page)
+    return await services.quick.run(page)
 
 
 @router.get("/facets")
@@ -104,13 +104,13 @@ async def facets(services: ServicesOf, text: Text = "", facet: Picks = []) -> li
             for name, values in found.items()
         ]
 
-    return await services.asking.run(counts)
+    return await services.quick.run(counts)
 
 
 @router.get("/slides/{key}")
 async def slide(services: ServicesOf, key: Key) -> SlideDetail:
     """Return all that is known of one slide."""
-    entry = await services.asking.run(services.fresh_entry, key)
+    entry = await services.quick.run(services.fresh_entry, key)
     try:
         grid, opened = await services.pixels.run(services.pictures.grid, entry)
     except SlideError as error:

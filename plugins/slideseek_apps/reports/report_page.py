@@ -15,7 +15,7 @@ from typing import Literal
 from jinja2 import Environment, StrictUndefined, Template
 
 from slideseek.types import UInt8
-from slideseek_apps.reports.images import jpeg_data_uri, length_label, scale_bar
+from slideseek_apps.reports.page_images import jpeg_data_uri, length_label, scale_bar
 
 NUMBER = re.compile(r"(?=.*\d)[\d\s.,%+−±×()\[\]–-]*(s|ms|µs|min|h|bits?|bytes?|B|[kMG]i?B)?|[–-]?")
 """A cell that is aligned to the right: a number with or without sign, interval and unit, a dash, or nothing."""
@@ -104,7 +104,7 @@ class QuerySection:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class TextTable:
     """A table of text, for times, sizes and accuracy."""
 
     caption: str
@@ -114,7 +114,7 @@ class Table:
     def __post_init__(self) -> None:
         for row in self.rows:
             if len(row) != len(self.header):
-                raise ValueError(f"Table {self.caption!r}: {len(self.header)} cells a row, not {len(row)}: {row!r}")
+                raise ValueError(f"TextTable {self.caption!r}: {len(self.header)} cells a row, not {len(row)}: {row!r}")
 
     @property
     def numeric(self) -> tuple[bool, ...]:
@@ -130,7 +130,7 @@ class Report:
     title: str
     subtitle: str = ""
     facts: Mapping[str, str] = field(default_factory=dict)
-    tables: Sequence[Table] = ()
+    tables: Sequence[TextTable] = ()
     sections: Sequence[QuerySection] = ()
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from slideseek.archive.slide_table import SlideRow
 from slideseek.types import Int32, Mask, SlideRecord
-from slideseek_apps.viewer.slide_keys import slide_key
+from slideseek_apps.viewer.opaque_slide_keys import slide_key
 
 NAMED_FACETS = ("site", "label", "center")
 MAX_FACET_VALUES = 60

@@ -1,4 +1,4 @@
-"""Read a feature file of any known kind, or say in one line why not."""
+"""Read a feature file of any supported format, or report in one line why it cannot be read."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from slideseek_apps.interchange.torch_file import read_pt
 READERS: Mapping[str, Callable[[Path], FeatureFile]] = MappingProxyType(
     {".h5": read_hdf5, ".hdf5": read_hdf5, ".npz": read_npz, ".npy": read_npy, ".pt": read_pt}
 )
-"""Readers by suffix, those of files that can hold places first."""
+"""Readers by suffix. Formats that can hold coords come first."""
 
 
 def is_feature_file(path: str | os.PathLike[str]) -> bool:
-    """Tell by its name whether a file can hold features; hidden files cannot."""
+    """Return whether a file can hold features, by its name. Hidden files cannot."""
     name = Path(path)
     return name.suffix.lower() in READERS and not name.name.startswith(".")
 
 
 def read_feature_file(path: Path) -> FeatureFile:
-    """Read the features of one slide; a file that is not sound is a `SlideError` whose cause is one line."""
+    """Read the features of one slide. An invalid file raises a `SlideError` with a one-line cause."""
     try:
-        if not path.is_file():  # a pipe or a device would be waited for
+        if not path.is_file():  # reading a pipe or a device would block
             raise ValueError("it is not a regular file")
         return READERS[path.suffix.lower()](path)
-    except Exception as error:  # a parser given a hostile file may raise anything; the rest is still imported
+    except Exception as error:  # a parser may raise anything on a hostile file; the other files are still imported
         ours = type(error) is ValueError
         cause = message(error).removeprefix("ValueError: ") if ours else f"it cannot be read ({message(error, 200)})"
         raise SlideError(cause, "write it again, or leave it out") from error

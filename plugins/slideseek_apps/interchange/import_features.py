@@ -1,4 +1,4 @@
-"""Import features computed elsewhere: an engine then only encodes and indexes them."""
+"""Import features computed by another tool (TRIDENT, CLAM). An engine then only encodes and indexes them."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from slideseek.errors import SlideError, SlideseekError, message
 from slideseek.plugins import Registry
 from slideseek.slides.reader import open_slide
 from slideseek.types import Bag, Patches
-from slideseek_apps.interchange.enrolling import Candidate, enrol, slide_row
 from slideseek_apps.interchange.feature_file import FeatureFile
-from slideseek_apps.interchange.folders import FeatureSet
-from slideseek_apps.interchange.keeping import Outcome, keep
-from slideseek_apps.interchange.placing import UNKNOWN_MPP, Placed, above_the_slide, place
-from slideseek_apps.interchange.reading import read_feature_file
-from slideseek_apps.interchange.settings import SetSettings, configured_width
+from slideseek_apps.interchange.feature_folders import FeatureSet
+from slideseek_apps.interchange.feature_readers import read_feature_file
+from slideseek_apps.interchange.imported_engine import SetSettings, configured_width
+from slideseek_apps.interchange.match_slides import Candidate, match_files, slide_row
+from slideseek_apps.interchange.patch_places import UNKNOWN_MPP, Placed, above_the_slide, place
+from slideseek_apps.interchange.store_imported import Outcome, store_imported
 
 
 @dataclass(frozen=True, slots=True)
 class ImportOptions:
-    """How to import. without_coords: take files without places too. extent: of a patch in level-0 pixels, where a file
-    states none."""
+    """How to import. without_coords: also import files without coords. extent: side of a patch in level-0 pixels, for
+    files that do not state it."""
 
     without_coords: bool = False
     extent: int | None = None
@@ -33,7 +33,7 @@ class ImportOptions:
 
 @dataclass(slots=True)
 class ImportSummary:
-    """What an import did, by slide id, and what it could not do. added: slides that were not in the archive before."""
+    """What an import did, by slide id, and its problems. added: slides that were not in the archive before."""
 
     set: str
     width: int | None
@@ -46,7 +46,7 @@ class ImportSummary:
 
 
 class Importer:
-    """Bring the files of one set into an archive, slide by slide; a bad file is a problem and the rest goes on."""
+    """Import the files of one set into an archive, slide by slide. A bad file is a problem; the import goes on."""
 
     def __init__(self, archive: Archive, registry: Registry, options: ImportOptions | None = None) -> None:
         self._archive = archive
@@ -60,16 +60,16 @@ class Importer:
         manifest: tuple[Path, Manifest] | None = None,
         on_file: Callable[[str], None] | None = None,
     ) -> ImportSummary:
-        """Import every file of a set, each slide in a commit of its own.
+        """Import every file of a set, with one commit per slide.
 
-        The width of the set is the configured one, else the first sound file's. A slide of the archive keeps its
-        record; others are added with what the manifest says of them, or bare.
+        The width of the set is the configured one, else that of the first valid file. A slide of the archive keeps its
+        record; others are added with the manifest's metadata, or without any.
         """
         summary = ImportSummary(features.name, configured_width(self._archive.config, features.name))
-        enrolment = enrol(self._archive, features.files, manifest)
-        summary.notes.extend((*features.notes, *enrolment.notes))
-        summary.problems.extend((*(manifest[1].problems if manifest else ()), *enrolment.problems))
-        for candidate in enrolment.candidates:
+        matches = match_files(self._archive, features.files, manifest)
+        summary.notes.extend((*features.notes, *matches.notes))
+        summary.problems.extend((*(manifest[1].problems if manifest else ()), *matches.problems))
+        for candidate in matches.candidates:
             try:
                 outcome = self._import(candidate, summary)
                 getattr(summary, outcome).append(candidate.slide_id)
@@ -78,7 +78,9 @@ class Importer:
             except SlideseekError as error:
                 summary.problems.append(Problem(candidate.file.name, error.cause, error.fix))
             except OSError as error:
-                summary.problems.append(Problem(candidate.file.name, message(error), "check the disk and the rights"))
+                summary.problems.append(
+                    Problem(candidate.file.name, message(error), "check the disk and the file permissions")
+                )
             if on_file:
                 on_file(candidate.file.name)
         summary.notes.extend(self._remarks(summary))
@@ -91,23 +93,23 @@ class Importer:
             summary.width = width
         elif width != summary.width:
             raise SlideError(
-                f"it has {width} features a patch, set {summary.set!r} has {summary.width}",
-                "import it as another set with --set, or mend 'width' in the configuration",
+                f"its features have {width} values per patch, those of set {summary.set!r} have {summary.width}",
+                "import it as another set with --set, or correct 'width' in the configuration",
             )
         settings = SetSettings.of(self._registry, summary.set, width)
         slide = slide_row(self._archive, candidate)
         placed = self._place(candidate, file, slide.record.mpp)
         bag = Bag(slide.id, file.features, placed.patches.xy, slide.record.site)
-        return keep(self._archive, settings, slide, bag, placed, real_places=file.xy is not None)
+        return store_imported(self._archive, settings, slide, bag, placed, real_places=file.xy is not None)
 
     def _place(self, candidate: Candidate, file: FeatureFile, stated_mpp: float | None) -> Placed:
         if file.xy is None:
             if not self._options.without_coords:
                 raise SlideError(
-                    "it has no 'coords', so where its patches lie is unknown",
-                    "pass --without-coords to search with it all the same; its patches can then not be shown",
+                    "it has no 'coords', so the positions of its patches are unknown",
+                    "pass --without-coords to import it anyway; its patches then cannot be shown",
                 )
-            self._guessed["places"] += 1
+            self._guessed["coords"] += 1
             xy = above_the_slide(len(file.features))
             return Placed(Patches.at(candidate.slide_id, xy, 1, UNKNOWN_MPP), UNKNOWN_MPP)
         mpp = stated_mpp if stated_mpp or file.slide_mpp else self._measured_mpp(candidate)
@@ -116,7 +118,7 @@ class Importer:
         return placed
 
     def _measured_mpp(self, candidate: Candidate) -> float | None:
-        """Return the resolution the slide itself states; a magnification in a feature file is only a nickname."""
+        """Return the resolution in the slide file. A magnification in a feature file is only nominal."""
         if candidate.known is None or not candidate.pixels:
             return None
         try:
@@ -126,24 +128,24 @@ class Importer:
             return None
 
     def _remarks(self, summary: ImportSummary) -> Iterator[str]:
-        """Say what was guessed, and what the archive cannot do with slides it has no pixels of."""
+        """Yield notes on what was guessed, and on what cannot be done with slides without pixels."""
         guessed = self._guessed
         if guessed["spacing"]:
             yield (
-                f"{guessed['spacing']} file(s) do not state the size of a patch: the patches' spacing was taken;"
+                f"{guessed['spacing']} file(s) do not state the patch size, so the spacing of the patches is used;"
                 " pass --patch-size to state it"
             )
         if guessed["extent"]:
-            yield f"{guessed['extent']} file(s) do not tell the size of a patch; pass --patch-size to state it"
+            yield f"{guessed['extent']} file(s) do not state the patch size; pass --patch-size to state it"
         if guessed["mpp"]:
             yield (
-                f"{guessed['mpp']} file(s) do not tell the slide's resolution: {UNKNOWN_MPP:g} µm/px stands in for it,"
-                " so lengths in µm mean nothing for them; state it in an `mpp` column of the manifest"
+                f"{guessed['mpp']} file(s) do not state the slide's resolution, so {UNKNOWN_MPP:g} µm/px is assumed"
+                " and lengths in µm are meaningless; state it in an `mpp` column of the manifest"
             )
-        if guessed["places"]:
-            yield f"{guessed['places']} file(s) have no places: their patches cannot be shown or exported"
+        if guessed["coords"]:
+            yield f"{guessed['coords']} file(s) have no coords: their patches cannot be shown or exported"
         if summary.added:
             yield (
-                f"{len(summary.added)} slide(s) are known by their features alone: engines that read pixels"
+                f"{len(summary.added)} slide(s) have features but no slide file: engines that read pixels"
                 " cannot use them"
             )

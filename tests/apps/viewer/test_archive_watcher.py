@@ -5,13 +5,13 @@ import shutil
 import httpx
 import pytest
 
-from slideseek_apps.viewer import freshness
+from slideseek_apps.viewer import archive_watcher
 from slideseek_apps.viewer.server import serving
 
 
 @pytest.fixture
 def copied(painted_archive, tmp_path, monkeypatch):
-    monkeypatch.setattr(freshness, "LOOK_EVERY_SECONDS", 0.0)
+    monkeypatch.setattr(archive_watcher, "LOOK_EVERY_SECONDS", 0.0)
     return shutil.copytree(painted_archive, tmp_path / "copy")
 
 

@@ -1,4 +1,4 @@
-"""Which slide a feature file is about: by its stem, as a manifest's rows are matched to slide files."""
+"""Find the slide of a feature file by name, as rows of a manifest are matched to slide files."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Item = TypeVar("Item")
 
 
 def slide_name(file: Path) -> str:
-    """Return the name of the slide a feature file is about: its stem, or the id that an export wrote it for."""
+    """Return the slide name of a feature file: its stem, or the slide id if an export wrote it."""
     plain = unquote(file.stem)
     return plain if safe_name(plain) == file.stem else file.stem
 
@@ -22,7 +22,7 @@ def slide_name(file: Path) -> str:
 class ByName(Generic[Item]):
     """Find slides, or rows of a manifest, by the name of a feature file.
 
-    The id decides; then the stem of the slide's file; then what stands before the first dot of either, because names
+    The id comes first, then the stem of the slide's file, then the part before the first dot of either, because names
     may carry a suffix such as a UUID.
     """
 
@@ -36,7 +36,7 @@ class ByName(Generic[Item]):
                 self._levels[2][short].append(item)
 
     def find(self, name: str) -> Sequence[Item]:
-        """Return what fits best: several only when nothing tells them apart."""
+        """Return the best match: several only when nothing distinguishes them."""
         for level in self._levels:
             if found := level.get(name):
                 return found

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from slideseek.errors import SlideError
-from slideseek_apps.interchange.reading import is_feature_file, read_feature_file
+from slideseek_apps.interchange.feature_readers import is_feature_file, read_feature_file
 
 FEATURES = np.random.default_rng(0).normal(size=(6, 5)).astype(np.float32)
 XY = np.arange(12).reshape(6, 2) * 256
@@ -252,16 +252,16 @@ HDF5_TRAPS = {
     hdf5_bomb: "'features' claims 134,217,728 bytes",
     never_written: "'features' was never written to the end",
     half_written: "'features' was never written to the end",
-    not_a_number: "1 of its values are not finite numbers, the first in row 3",
-    infinite: "30 of its values are not finite numbers, the first in row 0",
-    one_vector: "one vector for the whole slide, not one a patch",
-    no_patches: "it holds no patches",
+    not_a_number: "1 of its values are not finite, the first in row 3",
+    infinite: "30 of its values are not finite, the first in row 0",
+    one_vector: "one vector for the whole slide, not one per patch",
+    no_patches: "it has no patches",
     no_features: "'features' is missing",
     whole_numbers: "'features' is int32, not floats",
     text_array: "'features' is |S1, not floats",
     fewer_places: "'coords' has shape (5, 2), not (6, 2)",
     fractions: "'coords' are not whole level-0 pixels",
-    far_away: "'coords' lie beyond any slide",
+    far_away: "'coords' are outside any slide",
     truncated: "it cannot be read (Unable to",
     text_file: "it cannot be read (Unable to",
     empty_file: "it cannot be read (Unable to",
@@ -298,10 +298,10 @@ def object_array(marker):
 
 
 NPY_TRAPS = {
-    "absurd shape": (npy_header((1 << 40, 1024)) + b"\0" * 64, "claims 4,503,599,627,370,496 bytes and has 64"),
-    "overflowing shape": (npy_header((1 << 62, 1 << 62)), "bytes and has 0"),
+    "absurd shape": (npy_header((1 << 40, 1024)) + b"\0" * 64, "claims 4,503,599,627,370,496 bytes but has 64"),
+    "overflowing shape": (npy_header((1 << 62, 1 << 62)), "bytes but has 0"),
     "negative shape": (npy_header((-1, 4)) + bytes(16), "has shape (-1, 4)"),
-    "too much": (npy_header((1, 4)) + bytes(17), "claims 16 bytes and has 17"),
+    "too much": (npy_header((1, 4)) + bytes(17), "claims 16 bytes but has 17"),
     "another version": (npy_header((1, 4), version=b"\x03\x00") + bytes(16), "version 3.0"),
     "records": (npy_header((2, 2), [("a", "<f4")]) + bytes(16), "not floats"),
     "no header": (b"\x93NUMPY\x01\x00\x10\x00{[(]}'\n\t@@##$$)!", ""),
@@ -324,7 +324,7 @@ def test_pickled_arrays_are_never_read(tmp_path):
     with zipfile.ZipFile(tmp_path / "a.npz", "w") as file:
         file.writestr("features.npy", evil)
     for name in ("a.npy", "a.npz"):
-        with pytest.raises(SlideError, match="holds Python objects, which are never read"):
+        with pytest.raises(SlideError, match="contains Python objects, which are never read"):
             read_feature_file(tmp_path / name)
     assert not (tmp_path / "ran").exists()
 
@@ -333,7 +333,7 @@ def test_pickled_arrays_are_never_read(tmp_path):
     ("members", "cause"),
     [
         ({"features.npy": npy_header((1 << 14, 2048)) + bytes(4 * 2048 << 14)}, "'features' claims 134,217,"),
-        ({"features.npy": npy_header((1 << 40, 8)) + bytes(32)}, "'features' claims 35,184,372,088,832 bytes and has"),
+        ({"features.npy": npy_header((1 << 40, 8)) + bytes(32)}, "'features' claims 35,184,372,088,832 bytes but has"),
         (
             {"features.npy": npy_header((4, 2)) + bytes(32), "coords.npy": npy_header((4, 3)) + bytes(48)},
             "'coords' has",
@@ -369,10 +369,10 @@ def test_a_tensor_file_with_code_is_never_run(tmp_path):
             return os.mkdir, (str(tmp_path / "ran"),)
 
     torch.save(Evil(), tmp_path / "a.pt")
-    with pytest.raises(SlideError, match=r"it asks to run \w+\.mkdir; a feature file is one tensor and needs no code"):
+    with pytest.raises(SlideError, match=r"it would run \w+\.mkdir; a feature file is one tensor and contains no code"):
         read_feature_file(tmp_path / "a.pt")
     torch.save({"features": torch.from_numpy(FEATURES), "more": Evil()}, tmp_path / "b.pt")
-    with pytest.raises(SlideError, match="it asks to run"):
+    with pytest.raises(SlideError, match="it would run"):
         read_feature_file(tmp_path / "b.pt")
     assert not (tmp_path / "ran").exists()
 
@@ -399,12 +399,15 @@ TENSOR_TRAPS = {
     "not finite": (lambda path: torch.save(torch.full((4, 2), torch.inf), path), "8 of its values are not finite"),
     "one row said to be many": (
         lambda path: torch.save(torch.ones(1, 4).expand(1 << 40, 4), path),
-        "claims 17,592,186,044,416 bytes and the file holds 16",
+        "claims 17,592,186,044,416 bytes, but the file has 16",
     ),
-    "part of a larger tensor": (lambda path: torch.save(torch.ones(9, 4)[:3], path), "claims 48 bytes and the file"),
+    "part of a larger tensor": (lambda path: torch.save(torch.ones(9, 4)[:3], path), "claims 48 bytes, but the file"),
     "more than is there": (lambda path: repacked(path, more_rows), "PyTorch cannot read it"),
-    "nonsense": (lambda path: repacked(path, lambda part: b"\x80\x02" + b"?" * 20), "not that of a tensor"),
-    "packed": (lambda path: repacked(path, bytes, zipfile.ZIP_DEFLATED), "it is packed, which PyTorch never does"),
+    "nonsense": (
+        lambda path: repacked(path, lambda part: b"\x80\x02" + b"?" * 20),
+        "not have the structure of a tensor",
+    ),
+    "packed": (lambda path: repacked(path, bytes, zipfile.ZIP_DEFLATED), "it is compressed, which PyTorch never does"),
     "large structure": (lambda path: repacked(path, lambda part: part + bytes(2 << 20)), "more than one tensor"),
     "old": (
         lambda path: torch.save(torch.ones(4, 2), path, _use_new_zipfile_serialization=False),

@@ -1,4 +1,4 @@
-"""Keep the imported features of one slide as the results of two stages, in one commit."""
+"""Store the imported features of one slide as the results of two stages, in one commit."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from slideseek.archive.slide_table import SlideRow
 from slideseek.digests import canonical_json, digest, digest_bytes, sha256_file
 from slideseek.indexing.stage_cache import feature_folder, feature_key
 from slideseek.types import Bag
-from slideseek_apps.interchange.placing import Placed
-from slideseek_apps.interchange.settings import SetSettings
+from slideseek_apps.interchange.imported_engine import SetSettings
+from slideseek_apps.interchange.patch_places import Placed
 
 Outcome: TypeAlias = Literal["imported", "replaced", "unchanged"]
 
-WITHOUT_PLACES = "imported without places"
+WITHOUT_COORDS = "imported without coords"
 
 
-def keep(
+def store_imported(
     archive: Archive, settings: SetSettings, slide: SlideRow, bag: Bag, placed: Placed, real_places: bool
 ) -> Outcome:
-    """Keep a slide, its patches and its features; say what became of what was there.
+    """Store a slide, its patches and its features, and return whether they are new.
 
-    The content enters the selection's key, so features that changed get other keys, and whatever was made of the old
-    ones is made again. Made-up places are not kept as a selection: no featurizer may read pixels there.
+    The content is part of the selection's key, so changed features get other keys, and everything computed from the
+    old ones is computed again. Made-up positions are not stored as a selection: no featurizer may read pixels there.
     """
     catalog = archive.catalog
     select = import_key(settings, slide, bag, placed, real_places)
@@ -40,7 +40,7 @@ def keep(
     features = store_features(
         archive.root, feature_folder(settings.features), key, bag, placed.patches, placed.slide_mpp
     )
-    notes = () if real_places else (WITHOUT_PLACES,)
+    notes = () if real_places else (WITHOUT_COORDS,)
 
     def record(stage: Stage, name: str, result: str, size: int) -> StageRecord:
         return StageRecord(slide.id, stage, name, result, "done", notes=notes, items=len(bag), bytes=size)
@@ -48,7 +48,7 @@ def keep(
     with catalog.transaction():
         _put_slide(archive, slide)
         if before is not None and not same:
-            catalog.forget_stages(slide.id, ("encode",))  # a code of the old features must not be found
+            catalog.forget_stages(slide.id, ("encode",))  # a search must not find a code of the old features
         if real_places:
             catalog.put_payload(patches)
         catalog.put_stage(record("select", settings.select, select, len(patches.data or b"")))
@@ -59,7 +59,7 @@ def keep(
 
 
 def import_key(settings: SetSettings, slide: SlideRow, bag: Bag, placed: Placed, real_places: bool) -> str:
-    """Name an imported selection: the set, the slide, and every number of the features and the places."""
+    """Return the key of an imported selection: the set, the slide, and all values of features and positions."""
     patches = placed.patches
     content = digest_bytes(
         canonical_json([patches.size, placed.slide_mpp, real_places, *bag.features.shape]).encode(),
@@ -80,7 +80,7 @@ def _put_slide(archive: Archive, slide: SlideRow) -> None:
 
 
 def _whole(archive: Archive, key: str) -> bool:
-    """Say whether the features kept under a key are there and undamaged."""
+    """Return whether the features stored under a key exist and are undamaged."""
     payload = archive.catalog.payload(key)
     file = archive.root / payload.file if payload and payload.file else None
     return bool(payload and file and file.is_file() and sha256_file(file) == payload.sha256)

@@ -9,10 +9,10 @@ import click
 from slideseek.cli.output import print_table
 from slideseek.did_you_mean import nearest
 from slideseek.errors import ParameterError, UsageError
-from slideseek_apps.session import file_commands, search_commands
-from slideseek_apps.session.command import Command, nothing_more
-from slideseek_apps.session.slide_commands import Looking
-from slideseek_apps.session.state import Session
+from slideseek_apps.session import file_commands, relevance_commands, search_commands
+from slideseek_apps.session.command_spec import Command, nothing_more
+from slideseek_apps.session.search_session import Session
+from slideseek_apps.session.slide_commands import SlideCommands
 from slideseek_apps.session.terminal_pictures import Pictures
 
 ALIASES = {"exit": "quit", "?": "help", "find": "search", "filter": "where"}
@@ -28,17 +28,18 @@ HOW_TO_GIVE = {
 """How the parameters of a search are given in a session, for errors about them."""
 
 
-class Done(Exception):  # noqa: N818 - the end of a session is not an error
+class SessionEnd(Exception):  # noqa: N818 - the end of a session is not an error
     """The person said goodbye."""
 
 
-class Language:
+class CommandParser:
     """Understand lines and do what they say. A line is a command and its words; what follows a # alone is a remark."""
 
     def __init__(self, pictures: Pictures) -> None:
         every = (
             *search_commands.COMMANDS,
-            *Looking(pictures).commands(),
+            *relevance_commands.COMMANDS,
+            *SlideCommands(pictures).commands(),
             *file_commands.COMMANDS,
             Command("help", "help [COMMAND]", "this list, or one command", self._help, ("command",)),
             Command("quit", "quit", "end the session", _quit),
@@ -60,7 +61,7 @@ class Language:
         hint = f"did you mean {ALIASES.get(near, near)!r}?" if near else "'help' lists the commands"
         raise UsageError(f"no command {shown!r}", hint)
 
-    def obey(self, session: Session, line: str) -> None:
+    def run_line(self, session: Session, line: str) -> None:
         """Do what a line says; an empty line and a remark say nothing. A line that was obeyed is remembered."""
         text = line.strip()
         if not text or text.startswith("#"):
@@ -82,4 +83,4 @@ class Language:
 
 def _quit(session: Session, text: str) -> None:
     nothing_more(text, "quit")
-    raise Done
+    raise SessionEnd

@@ -1,4 +1,4 @@
-"""Turn the places a feature file gives into patches of a known side and resolution."""
+"""Turn the coords of a feature file into patches of a known side and resolution."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from slideseek.types import Int32, Patches
 from slideseek_apps.interchange.feature_file import FeatureFile
 
 UNKNOWN_MPP = 1.0
-"""Stands in for the resolution of a slide nobody states: level-0 pixels then are the unit of length."""
+"""Assumed when the resolution of a slide is not stated. Lengths are then in level-0 pixels."""
 
 ABOVE = -1
-"""Row of the places made up for features without any: above the slide's first row, so never taken for a real place."""
+"""y of the made-up positions of features without coords: above the slide, so never mistaken for a real position."""
 
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """Patches, the slide's µm per level-0 pixel, and what had to be guessed: `spacing`, `extent`, `mpp`."""
+    """Patches, the slide's µm per level-0 pixel, and which values were guessed: `spacing`, `extent`, `mpp`."""
 
     patches: Patches
     slide_mpp: float
@@ -29,8 +29,8 @@ class Placed:
 def place(slide_id: str, file: FeatureFile, xy: Int32, slide_mpp: float | None, extent: float | None) -> Placed:
     """Make the patches of a file.
 
-    slide_mpp: µm per level-0 pixel where it is known better than the file knows it. extent: side of a patch in
-    level-0 pixels, for a file that states none; else it is taken from the patches' spacing.
+    slide_mpp: µm per level-0 pixel, if known from a better source than the file. extent: side of a patch in level-0
+    pixels, for a file that does not state it; without it the spacing of the patches is used.
     """
     guessed = set()
     mpp = slide_mpp or file.slide_mpp or (nominal_mpp(file.magnification) if file.magnification else 0.0)
@@ -49,9 +49,9 @@ def place(slide_id: str, file: FeatureFile, xy: Int32, slide_mpp: float | None, 
 
 
 def spacing(xy: Int32) -> int:
-    """Return the most common step between neighbours in a column or row of patches, in level-0 pixels; 0 without any.
+    """Return the most common step between neighbours in a column or row of patches, in level-0 pixels, or 0.
 
-    Neighbours share a coordinate, so grids that start at another pixel in every piece of tissue do not mislead.
+    Neighbours share a coordinate, so it does not matter if the grid starts at another pixel in each piece of tissue.
     """
     steps = []
     for along in (0, 1):
@@ -64,7 +64,7 @@ def spacing(xy: Int32) -> int:
 
 
 def above_the_slide(rows: int) -> Int32:
-    """Return places for features without any: distinct, in the file's order, in a row no slide has."""
+    """Return made-up positions for features without coords: distinct, in the file's order, above any slide."""
     xy = np.full((rows, 2), ABOVE, dtype=np.int32)
     xy[:, 0] = np.arange(rows)
     return xy

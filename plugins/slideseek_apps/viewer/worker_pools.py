@@ -15,7 +15,7 @@ class BusyError(Exception):
     """So much work is waiting that this piece is refused; ask again a little later."""
 
 
-class Lane:
+class WorkerPool:
     """Run blocking work in `workers` threads; at most `waiting` pieces are under way or waiting at once.
 
     Used from one event loop, so the count needs no lock.

@@ -11,9 +11,9 @@ from slideseek.archive.files import replacing
 from slideseek.errors import UsageError
 from slideseek.searching.evidence import strongest
 from slideseek.types import UInt8
+from slideseek_apps.reports.explained_match import Explained, Side, patch_pictures
 from slideseek_apps.reports.heat_map import LEGEND_HEIGHT, draw_legend, titled_heat
-from slideseek_apps.reports.lettering import INK, SOFT, clipped, lettering
-from slideseek_apps.reports.sides import Explained, Side, patch_pictures
+from slideseek_apps.reports.picture_text import INK, SOFT, clipped, lettering
 
 MARGIN, GAP = 24, 28
 PATCH = 128

@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from slideseek_apps.reports.page import HitPanel, Panel, QuerySection, Report, Table, render_report
+from slideseek_apps.reports.report_page import HitPanel, Panel, QuerySection, Report, TextTable, render_report
 
 HOSTILE = "<script>alert('x')</script>\" onload=\"x"
 VOID = {"meta", "img", "br", "rect"}
@@ -117,7 +117,7 @@ def test_hostile_text_stays_text(section: QuerySection) -> None:
     hostile = replace(
         section, query=panel(HOSTILE), engine=HOSTILE, votes={HOSTILE: HOSTILE}, hits=[hit, gone], notes=[HOSTILE]
     )
-    table = Table(HOSTILE, [HOSTILE], [[HOSTILE]])
+    table = TextTable(HOSTILE, [HOSTILE], [[HOSTILE]])
     html = render_report(Report(HOSTILE, HOSTILE, {HOSTILE: HOSTILE}, [table], [hostile, hostile]))
     page = Page(html)
     assert not page.all("script")
@@ -127,7 +127,7 @@ def test_hostile_text_stays_text(section: QuerySection) -> None:
 
 
 def test_page_refers_to_nothing_outside(section: QuerySection) -> None:
-    html = render_report(Report("Search", sections=[section, section], tables=[Table("t", ["a"], [["1"]])]))
+    html = render_report(Report("Search", sections=[section, section], tables=[TextTable("t", ["a"], [["1"]])]))
     page = Page(html)
     assert not re.search(r"https?:|[\"'(]//|@import|url\(", html)
     targets = [a[name] for _, a in page.elements for name in ("src", "href", "action") if a.get(name)]
@@ -166,17 +166,17 @@ def test_modes_are_explained(section: QuerySection) -> None:
 
 def test_tables_align_numbers() -> None:
     rows = [["select", "24", "12.1 s", "0.5 [0.4, 0.6]"], ["v2", "1,024", "50 ms", "–"]]
-    table = Table("Stage times", ["Stage", "Slides", "Time", "F1"], rows)
+    table = TextTable("Stage times", ["Stage", "Slides", "Time", "F1"], rows)
     assert table.numeric == (False, True, True, True)
     page = Page(render_report(Report("Search", tables=[table])))
     assert len(page.all("td", "number")) == 6 and len(page.all("th", "number")) == 3
     assert "Stage times" in page.text
-    assert Table("empty", ["a", "b"], []).numeric == (False, False)
+    assert TextTable("empty", ["a", "b"], []).numeric == (False, False)
 
 
 def test_a_ragged_table_is_refused() -> None:
     with pytest.raises(ValueError, match="2 cells a row, not 1"):
-        Table("t", ["a", "b"], [["1"]])
+        TextTable("t", ["a", "b"], [["1"]])
 
 
 def test_an_empty_report_is_still_a_page() -> None:

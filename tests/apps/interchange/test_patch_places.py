@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from slideseek_apps.interchange.feature_file import FeatureFile
-from slideseek_apps.interchange.placing import above_the_slide, place, spacing
+from slideseek_apps.interchange.patch_places import above_the_slide, place, spacing
 
 XY = np.array([[0, 0], [512, 0], [0, 512], [3000, 77], [3000, 589]], np.int32)
 

@@ -20,7 +20,7 @@ _PARTS = (
 )
 
 
-class Freshness:
+class ArchiveWatcher:
     """Watch one archive. The catalogue is read only after someone has written to it, and at most once a second."""
 
     def __init__(self, archive: Archive) -> None:

@@ -1,4 +1,4 @@
-"""Find the feature files of one set in the folders that TRIDENT and CLAM write, or in a plain folder."""
+"""Find the feature files of one set in the folder layouts of TRIDENT and CLAM, or in a plain folder."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from slideseek.errors import UsageError
-from slideseek_apps.interchange.reading import READERS, is_feature_file
+from slideseek_apps.interchange.feature_readers import READERS, is_feature_file
 
 SET_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 DEPTH = 4
-"""Folders below the given one that are looked into: a TRIDENT job has its features two below."""
+"""Depth of the search below the given folder. A TRIDENT job has its features two levels down."""
 
-# TRIDENT: places without features, and one vector a slide; what it draws.
+# Other folders of TRIDENT: coords without features, slide-level vectors, pictures.
 _OTHER_FOLDERS = re.compile(r"patches|slide_features_.*|contours.*|thumbnails|visualization|\..*")
 _FEATURES = "features_"
 _CLAM_PLACED, _CLAM_BARE = "h5_files", "pt_files"
@@ -23,7 +23,7 @@ _CLAM_PLACED, _CLAM_BARE = "h5_files", "pt_files"
 
 @dataclass(frozen=True, slots=True)
 class FeatureSet:
-    """The feature files of one set, one a slide, in name order; a name for the set; things worth saying aloud."""
+    """The feature files of one set, one per slide, in name order; the name of the set; notes for the user."""
 
     files: Sequence[Path]
     name: str
@@ -31,16 +31,16 @@ class FeatureSet:
 
 
 def find_feature_set(folder: Path, name: str | None = None) -> FeatureSet:
-    """Return the one set of features in a folder; none, or several, is an error that says what there is.
+    """Return the one set of features in a folder. No set, or several, is an error that lists what was found.
 
-    name: of the set; without one it is TRIDENT's name of the patch encoder, else the folder's.
+    name: of the set; by default TRIDENT's name of the patch encoder, else the folder's name.
     """
     if not folder.is_dir():
         raise UsageError(f"{folder} is not a folder", "name the folder that holds the feature files")
     found = _set_folders(folder)
     if not found:
         raise UsageError(
-            f"no feature files in {folder}", f"name a folder with one {', '.join(READERS)} file a slide in it"
+            f"no feature files in {folder}", f"name a folder with one file per slide ({', '.join(READERS)})"
         )
     if len(found) > 1:
         listed = ", ".join(str(path.relative_to(folder)) for path in found[:8]) + (", ..." if len(found) > 8 else "")
@@ -53,7 +53,7 @@ def find_feature_set(folder: Path, name: str | None = None) -> FeatureSet:
         raise UsageError(
             f"{chosen!r} cannot be the name of a set", "pass --set with letters, digits, '.', '_' and '-' (at most 64)"
         )
-    files, notes = _one_a_slide(found[0])
+    files, notes = _one_per_slide(found[0])
     return FeatureSet(files, chosen, notes)
 
 
@@ -82,8 +82,8 @@ def _default_name(folder: Path) -> str:
     return name.removeprefix(_FEATURES)
 
 
-def _one_a_slide(folder: Path) -> tuple[list[Path], tuple[str, ...]]:
-    """Return one file a stem: of several, the one whose kind can hold places."""
+def _one_per_slide(folder: Path) -> tuple[list[Path], tuple[str, ...]]:
+    """Return one file per stem. Of several, choose the one whose format can hold coords."""
     order = list(READERS)
     files = [*_feature_files(folder), *_feature_files(folder / _CLAM_PLACED), *_feature_files(folder / _CLAM_BARE)]
     files.sort(key=lambda path: order.index(path.suffix.lower()))
@@ -92,5 +92,5 @@ def _one_a_slide(folder: Path) -> tuple[list[Path], tuple[str, ...]]:
     notes = []
     if doubled:
         names = f"{chosen[doubled[0].stem].name} is used, not {doubled[0].name}"
-        notes.append(f"{len(doubled)} file(s) are of slides that have another file too: {names}")
+        notes.append(f"{len(doubled)} slide(s) have more than one file: {names}")
     return sorted(chosen.values(), key=lambda path: path.stem), tuple(notes)

@@ -1,4 +1,4 @@
-"""The engine side of a set of imported features: its components, their settings and its block of configuration."""
+"""The engine of a set of imported features: its components, their settings and its configuration block."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from slideseek.engine import digest_features, resolved_settings
 from slideseek.plugins import ComponentKind, Registry
 
 IMPORTED = "imported"
-"""The name under which the selector and the featurizer that stand for imported features are registered."""
+"""The registered name of the selector and the featurizer for imported features."""
 
 BLOCK = """\
 [[engine]]
@@ -25,7 +25,7 @@ index      = {{ use = "hamming" }}
 
 @dataclass(frozen=True, slots=True)
 class SetSettings:
-    """What a set's results are kept under: the names of the selector's settings and of those of the features."""
+    """The digests under which a set's results are stored: of the selector's settings and of the features'."""
 
     name: str
     width: int
@@ -34,7 +34,7 @@ class SetSettings:
 
     @classmethod
     def of(cls, registry: Registry, name: str, width: int) -> SetSettings:
-        """Name the settings an engine with this set's selector and featurizer has."""
+        """Return the digests for an engine with this set's selector and featurizer."""
 
         def resolve(kind: ComponentKind, options: dict[str, Any]) -> dict[str, Any]:
             made = make_component(registry, ComponentConfig(kind, IMPORTED, options), f"import.{kind}")
@@ -45,7 +45,7 @@ class SetSettings:
 
 
 def engines_of(config: Config, name: str) -> list[EngineConfig]:
-    """Return the configured engines whose patches and features are those of a set."""
+    """Return the configured engines that use the patches and features of a set."""
     return [
         engine
         for engine in config.engines
@@ -56,13 +56,13 @@ def engines_of(config: Config, name: str) -> list[EngineConfig]:
 
 
 def configured_width(config: Config, name: str) -> int | None:
-    """Return the width the configuration states for a set, if it states one."""
+    """Return the width the configuration states for a set, if any."""
     widths = [engine.featurizer.options.get("width") for engine in engines_of(config, name)]
     return next((width for width in widths if isinstance(width, int)), None)
 
 
 def engine_block(config: Config, name: str, width: int) -> str:
-    """Return a block of configuration for a set, to paste; the engine's name is one that is not taken."""
+    """Return a configuration block for a set, to paste. The engine gets a name that is not taken."""
     taken = {engine.name.lower() for engine in config.engines}
     free = name if name.lower() not in taken else f"{name[:50]}-imported"
     return BLOCK.format(name=free, set=name, width=width)

@@ -19,7 +19,7 @@ from slideseek.types import Float64, SlideRecord, UInt8
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class PixelSource:
     """Where a slide's pixels lie. mpp: the resolution the user states, None for the file's own."""
 
     path: Path
@@ -34,7 +34,7 @@ class Side:
     title: str
     squares: PatchSquares
     parts: Float64
-    sources: Mapping[str, Source]
+    sources: Mapping[str, PixelSource]
 
     def slide_of(self, patch: int) -> str:
         """Return the id of the slide a patch lies on."""
@@ -64,11 +64,11 @@ def explained(archive: Archive, query: Query, hit: SlideRecord, evidence: Eviden
     """Join evidence with where the pixels of both sides lie."""
     if evidence.query.slides:
         rows = [archive.catalog.slides.get(slide_id) for slide_id in dict.fromkeys(evidence.query.slides)]
-        asked = {row.id: Source(archive.slide_path(row.record), row.record.mpp) for row in rows if row is not None}
+        asked = {row.id: PixelSource(archive.slide_path(row.record), row.record.mpp) for row in rows if row is not None}
     else:
         path = query.slide_path or archive.slide_path(query.record)
-        asked = {query.record.id: Source(path, query.record.mpp)}
-    found = {hit.id: Source(archive.slide_path(hit), hit.mpp)}
+        asked = {query.record.id: PixelSource(path, query.record.mpp)}
+    found = {hit.id: PixelSource(archive.slide_path(hit), hit.mpp)}
     return Explained(
         evidence,
         Side("query", query.record.id, evidence.query, evidence.parts, asked),
@@ -76,7 +76,7 @@ def explained(archive: Archive, query: Query, hit: SlideRecord, evidence: Eviden
     )
 
 
-def open_pixels(source: Source, slide_id: str) -> tuple[PyramidSlide, bool]:
+def open_pixels(source: PixelSource, slide_id: str) -> tuple[PyramidSlide, bool]:
     """Open a slide to draw squares of it; also say whether its resolution is known.
 
     Squares are in pixels, so that pixels can be shown of a file whose resolution is not known: without a scale bar.

@@ -13,7 +13,7 @@ from slideseek.searching.request import Request as Asked
 from slideseek.searching.searcher import Answer
 from slideseek.types import SlideRecord
 from slideseek_apps.viewer.api.services import NotThereError, Services, ServicesOf
-from slideseek_apps.viewer.privacy import without_paths
+from slideseek_apps.viewer.hide_paths import without_paths
 from slideseek_apps.viewer.schemas import (
     AnswerOut,
     EvidenceOut,
@@ -41,7 +41,7 @@ async def search(services: ServicesOf, asked: SearchIn) -> AnswerOut:
     def work() -> AnswerOut:
         return _answer(services, services.searching.search(asked.engine, _request(services, asked.query, asked)))
 
-    return await (services.asking if asked.query.kind == "slide" else services.thinking).run(work)
+    return await (services.quick if asked.query.kind == "slide" else services.slow).run(work)
 
 
 @router.post("/explain")
@@ -53,7 +53,7 @@ async def explain(services: ServicesOf, asked: ExplainIn) -> EvidenceOut:
         evidence = services.searching.explain(asked.engine, _request(services, asked.query), hit.record.id)
         return _evidence(evidence, services.searching.unit(asked.engine))
 
-    return await services.thinking.run(work)
+    return await services.slow.run(work)
 
 
 @router.post("/patches", openapi_extra=UPLOAD)

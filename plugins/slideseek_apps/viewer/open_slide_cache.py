@@ -31,7 +31,7 @@ class _Kept:
         return 3 * width * height
 
 
-class OpenSlides:
+class OpenSlideCache:
     """Lend open slides to any thread. A slide lent out is never closed under its reader."""
 
     def __init__(self, most: int = MAX_OPEN, nbytes: int = MAX_BYTES) -> None:
