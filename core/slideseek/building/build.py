@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from slideseek import __version__
 from slideseek.archive.archive import Archive
 from slideseek.archive.bags import ArchiveBags
 from slideseek.archive.models import keep_training_logs, load_model, save_model
@@ -32,6 +31,7 @@ from slideseek.engine import Engine, pack_resolved, signature
 from slideseek.errors import DamagedError, SlideseekError
 from slideseek.indexing.stage_cache import StageCache
 from slideseek.interfaces import Checkpointed
+from slideseek.version import __version__
 
 
 @dataclass(frozen=True, slots=True)

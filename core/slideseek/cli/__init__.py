@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from slideseek import __version__
 from slideseek.hookspecs import PROJECT, Register, hookimpl
+from slideseek.version import __version__
 
 if TYPE_CHECKING:
     from slideseek.errors import SlideseekError

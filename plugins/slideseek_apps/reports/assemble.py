@@ -10,11 +10,10 @@ from slideseek.archive.archive import Archive
 from slideseek.digests import canonical_json
 from slideseek.engine import Engine
 from slideseek.errors import SlideseekError
-from slideseek.searching.answer_json import FIELD_NAMES
 from slideseek.searching.evidence import strongest
 from slideseek.searching.queries import Query
 from slideseek.searching.searcher import Answer, Found
-from slideseek.searching.votes import Vote
+from slideseek.searching.votes import FIELD_NAMES, Vote
 from slideseek_apps.reports.page import EvidencePanel, HitPanel, Match, QuerySection, Report, Table
 from slideseek_apps.reports.panels import PATCH_SIDE, Panels
 from slideseek_apps.reports.sides import Explained, Side, patch_pictures
