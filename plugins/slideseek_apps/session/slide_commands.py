@@ -10,16 +10,16 @@ import numpy as np
 from slideseek.cli.evidence_table import print_evidence
 from slideseek.cli.output import print_table
 from slideseek.errors import SlideseekError, UsageError
+from slideseek.plugins import needs_application
 from slideseek.slides.reader import open_slide
 from slideseek.types import SlideRecord, UInt8
-from slideseek_apps.reports.pictures import evidence_panel, require_png, save_png
-from slideseek_apps.reports.sides import explained
 from slideseek_apps.session.command import Command, exactly, split_words
 from slideseek_apps.session.state import Session
 from slideseek_apps.session.terminal_pictures import Pictures
 
 VERDICTS = {"relevant": True, "not": False, "clear": None}
 THUMBNAIL_SIDE = 360
+PICTURE = "a picture of the evidence"
 
 
 class Looking:
@@ -53,18 +53,24 @@ class Looking:
         words = split_words(text)
         if len(words) not in (1, 2):
             raise UsageError("explain what?", "write: explain N [FILE.png]")
-        if len(words) == 2:
-            require_png(Path(words[1]))
+        target = Path(words[1]) if len(words) == 2 else None
+        if target is not None:
+            with needs_application("reports", PICTURE):
+                from slideseek_apps.reports.pictures import require_png, save_png
+            require_png(target)
         record = session.record(words[0])
         query = session.last().query
         evidence = session.explainer.explain(query, record.id)
         print_evidence(evidence, query.record.id, record.id, 10)
-        if len(words) == 1 and not self._pictures.can_show:
+        if target is None and not self._pictures.can_show:
             return
+        with needs_application("reports", PICTURE):
+            from slideseek_apps.reports.pictures import evidence_panel
+            from slideseek_apps.reports.sides import explained
         panel = evidence_panel(explained(session.archive, query, record, evidence))
-        if len(words) == 2:
-            save_png(panel, Path(words[1]))
-            click.echo(f"wrote {words[1]}")
+        if target is not None:
+            save_png(panel, target)
+            click.echo(f"wrote {target}")
         else:
             self._pictures.show(panel)
 

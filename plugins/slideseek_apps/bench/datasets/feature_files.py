@@ -1,22 +1,45 @@
-"""Bags out of feature files that other tools wrote, one a slide."""
+"""Bags out of feature files that other tools wrote, one file per slide.
+
+The one module of the benchmark that uses the application `interchange`, which reads these files. It is imported when a
+folder of files is asked for: the other kinds of data work without it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from slideseek.archive.manifest import Problem
+from slideseek.plugins import needs_application
 from slideseek.types import Bag, SlideRecord
 from slideseek_apps.bench.datasets.dataset import LazyBags
-from slideseek_apps.interchange.naming import ByName, slide_name
-from slideseek_apps.interchange.reading import read_feature_file
+
+if TYPE_CHECKING:
+    from slideseek_apps.interchange.folders import FeatureSet
+
+
+def find_files(folder: Path) -> FeatureSet:
+    """Return the one set of feature files in a folder; the application `interchange` knows the layouts of folders."""
+    with needs_application("interchange", "a folder of feature files"):
+        from slideseek_apps.interchange.folders import find_feature_set
+    return find_feature_set(folder)
+
+
+def bare_records(files: Sequence[Path]) -> tuple[SlideRecord, ...]:
+    """Return the slides the feature files are about, with no more than their names."""
+    from slideseek_apps.interchange.naming import slide_name
+
+    return tuple(SlideRecord(slide_name(file), file.name) for file in files)
 
 
 def read_bag(path: Path, slide_id: str, site: str = "") -> Bag:
     """Read one feature file as a bag; places a file does not have are zero, which no encoder of a set minds."""
+    from slideseek_apps.interchange.reading import read_feature_file
+
     file = read_feature_file(path)
     xy = file.xy if file.xy is not None else np.zeros((len(file.features), 2), np.int32)
     return Bag(slide_id, file.features, xy, site)
@@ -29,6 +52,8 @@ def match_files(
 
     Returns files by slide id, files that fit several slides or a slide that has one, and notes on what has no partner.
     """
+    from slideseek_apps.interchange.naming import ByName, slide_name
+
     by_name = ByName(records, lambda record: record.id, lambda record: record.path)
     found: dict[str, Path] = {}
     problems: list[Problem] = []

@@ -9,8 +9,7 @@ from slideseek.archive.manifest import ManifestRow, read_manifest
 from slideseek.errors import UsageError
 from slideseek.types import SlideRecord
 from slideseek_apps.bench.datasets.dataset import Source
-from slideseek_apps.bench.datasets.feature_files import lazy_bags, match_files
-from slideseek_apps.interchange.folders import find_feature_set
+from slideseek_apps.bench.datasets.feature_files import find_files, lazy_bags, match_files
 
 
 @dataclass(frozen=True)
@@ -32,7 +31,7 @@ class FeatureFolder:
                 f"{self.path}: a feature folder needs a manifest that says whose slides they are",
                 "pass --set dataset.manifest=FILE.csv, or manifest = ... in the table [dataset]",
             )
-        features = find_feature_set(self.path)
+        features = find_files(self.path)
         manifest = read_manifest(self.manifest, self.allow_missing_patient)
         known = [_record(row) for row in manifest.rows]
         files, problems, notes = match_files(features.files, known)
