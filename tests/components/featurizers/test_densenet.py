@@ -100,6 +100,7 @@ def test_layer_names_are_the_common_ones(state: State) -> None:
         assert name in state
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("featurizer", "relu"), [(DenseNet121Features, True), (KimiaNet, False)])
 def test_features_equal_a_second_implementation(
     featurizer: type[DenseNet121Features], relu: bool, weights: Path, state: State, images: UInt8

@@ -209,6 +209,7 @@ def test_settings_that_cannot_be_honoured_are_refused(timm: ModuleType, tmp_path
             TimmModel(weights=tmp_path, device="cpu").featurize(images)
 
 
+@pytest.mark.slow
 def test_timm_is_imported_whatever_the_state_of_torchvision(timm: ModuleType) -> None:
     plain = subprocess.run([sys.executable, "-c", "import torchvision"], capture_output=True, check=False)
     program = (

@@ -8,6 +8,8 @@ import sys
 import threading
 import time
 
+pytestmark = pytest.mark.slow
+
 KILLS = 20
 
 
