@@ -20,6 +20,8 @@ from slideseek_components.featurizers.densenet import DenseNet121Features, Kimia
 from slideseek_components.featurizers.densenet_network import DenseNet121
 from slideseek_components.featurizers.pixels import IMAGENET_MEAN, IMAGENET_STD
 
+pytestmark = pytest.mark.slow
+
 State = dict[str, Tensor]
 
 
@@ -100,7 +102,6 @@ def test_layer_names_are_the_common_ones(state: State) -> None:
         assert name in state
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("featurizer", "relu"), [(DenseNet121Features, True), (KimiaNet, False)])
 def test_features_equal_a_second_implementation(
     featurizer: type[DenseNet121Features], relu: bool, weights: Path, state: State, images: UInt8

@@ -21,6 +21,8 @@ from slideseek_components.featurizers import extras
 from slideseek_components.featurizers.timm_import import import_timm
 from slideseek_components.featurizers.timm_model import TimmModel
 
+pytestmark = pytest.mark.slow
+
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 CONVOLUTIONAL, TRANSFORMER = "resnet10t", "vit_tiny_patch16_224"
 
@@ -209,7 +211,6 @@ def test_settings_that_cannot_be_honoured_are_refused(timm: ModuleType, tmp_path
             TimmModel(weights=tmp_path, device="cpu").featurize(images)
 
 
-@pytest.mark.slow
 def test_timm_is_imported_whatever_the_state_of_torchvision(timm: ModuleType) -> None:
     plain = subprocess.run([sys.executable, "-c", "import torchvision"], capture_output=True, check=False)
     program = (
