@@ -12,13 +12,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from slideseek.version import __version__
+
 if TYPE_CHECKING:
     from slideseek.api import OpenArchive as OpenArchive
     from slideseek.api import create_archive as create
     from slideseek.api import open_archive as open  # noqa: A004 - `slideseek.open` reads as it should
     from slideseek.searching.request import Request as Request
 
-__version__ = "0.1.0"
 __all__ = ["OpenArchive", "Request", "__version__", "create", "open"]
 
 _LAZY = {

@@ -37,6 +37,8 @@ HOOKS: dict[Kind, str] = {
     "dataset": "register_datasets",
 }
 DISABLED_VARIABLE = "SLIDESEEK_DISABLED_PLUGINS"
+APPLICATIONS = "slideseek_apps"
+"""The package of the bundled applications, each of which can be left out of an installation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +163,24 @@ def load_registry(
     for name, plugin in extra:
         ask(name, name, "-", lambda plugin=plugin: plugin)  # type: ignore[misc]
     return Registry(tuple(entries), tuple(broken), tuple(skipped))
+
+
+@contextlib.contextmanager
+def needs_application(name: str, purpose: str) -> Iterator[None]:
+    """Import from another application under this: where that one is missing, the error says who needs it.
+
+    purpose: what cannot be done without it, in the singular, such as "an HTML page of hits".
+    """
+    package = f"{APPLICATIONS}.{name}"
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if error.name != package and not (error.name or "").startswith(f"{package}."):
+            raise
+        raise PluginError(
+            f"{purpose} needs the application {name!r}, which is not installed",
+            "install slideseek with all its applications: pip install --force-reinstall slideseek",
+        ) from error
 
 
 @contextlib.contextmanager

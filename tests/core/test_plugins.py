@@ -1,5 +1,6 @@
 """The registry: what plugins offer, and how their mistakes stay their own."""
 
+import importlib
 import subprocess
 import sys
 import types
@@ -8,7 +9,7 @@ import pytest
 
 from slideseek.errors import PluginError
 from slideseek.hookspecs import hookimpl
-from slideseek.plugins import COMPONENT_KINDS, Registry, load_registry
+from slideseek.plugins import COMPONENT_KINDS, Registry, load_registry, needs_application
 
 
 def plugin(**hooks):
@@ -179,3 +180,11 @@ def test_light_commands_import_nothing_heavy(arguments):
     )
     done = subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+def test_only_the_missing_application_is_reported_as_missing():
+    missing = "a page needs the application 'gone', which is not installed"
+    with pytest.raises(PluginError, match=missing), needs_application("gone", "a page"):
+        importlib.import_module("slideseek_apps.gone.page")
+    with pytest.raises(ModuleNotFoundError, match="no_such_library"), needs_application("gone", "a page"):
+        importlib.import_module("no_such_library")

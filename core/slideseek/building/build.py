@@ -15,7 +15,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
-from slideseek import __version__
 from slideseek.archive.archive import Archive
 from slideseek.archive.bags import ArchiveBags
 from slideseek.archive.models import keep_training_logs, load_model, save_model
@@ -34,6 +33,7 @@ from slideseek.errors import DamagedError, SlideseekError
 from slideseek.indexing.stage_cache import StageCache
 from slideseek.interfaces import BatchEncoder, Checkpointed
 from slideseek.types import Bag, Code
+from slideseek.version import __version__
 
 ENCODE_BATCH, ENCODE_BYTES = 16, 64 * 2**20
 """Slides encoded together at most, and bytes of their features: enough to share the cost of a pass."""

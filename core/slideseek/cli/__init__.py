@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from slideseek import __version__
 from slideseek.hookspecs import PROJECT, Register, hookimpl
+from slideseek.version import __version__
 
 if TYPE_CHECKING:
     from slideseek.errors import SlideseekError
@@ -136,8 +136,8 @@ def _no_command(name: str, known: dict[str, Registration], registry: Registry) -
         return f"The plugin '{name}' is disabled by SLIDESEEK_DISABLED_PLUGINS."
     near = nearest(name, known)
     hint = f" Did you mean '{near}'?" if near else ""
-    broken = f" Broken plugins may have it: {', '.join(b.plugin for b in registry.broken)}." if registry.broken else ""
-    return f"No such command '{name}'.{hint}{broken}"
+    broken = "; ".join(f"{one.plugin} ({one.reason})" for one in registry.broken)
+    return f"No such command '{name}'.{hint}" + (f" Broken plugins may have it: {broken}." if broken else "")
 
 
 @click.group(cls=CommandGroup, context_settings={"help_option_names": ["-h", "--help"]})

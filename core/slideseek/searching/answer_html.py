@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from html import escape
 
-from slideseek.searching.answer_json import FIELD_NAMES
 from slideseek.searching.searcher import Answer
+from slideseek.searching.votes import FIELD_NAMES
 
 _CELL = "padding:2px 10px;text-align:left"
 _NUMBER = "padding:2px 10px;text-align:right;font-variant-numeric:tabular-nums"

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from slideseek.types import Float64, SlideRecord
 
 CSV_HEADER = ("rank", "slide_id", "distance", "patient", "site", "label", "center", "vote", "confidence")
-FIELD_NAMES = {"site": "site", "label": "diagnosis"}
-"""What people call the fields that hits vote on."""
 
 
 def slide_json(record: SlideRecord) -> dict[str, Any]:

@@ -11,6 +11,9 @@ from slideseek.types import SlideRecord
 VOTED = ("site", "label")
 """The fields of a slide that hits vote on."""
 
+FIELD_NAMES = {"site": "site", "label": "diagnosis"}
+"""What people call the fields that hits vote on."""
+
 TieRule: TypeAlias = Literal["nearest", "correct", "strict"]
 TIE_RULES: tuple[TieRule, ...] = get_args(TieRule)
 

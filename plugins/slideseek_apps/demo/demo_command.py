@@ -29,9 +29,11 @@ def command(folder: Path, patients: int, as_json: bool) -> None:
     import statistics
 
     from slideseek.cli.progress import make_reporter
+    from slideseek.plugins import needs_application
     from slideseek.searching.answer_json import answer_json
-    from slideseek_apps.demo.run_demo import run_demo
 
+    with needs_application("reports", "the demonstration"):
+        from slideseek_apps.demo.run_demo import run_demo
     say(f"writing the demonstration to {folder}")
     with make_reporter() as reporter:
         result = run_demo(folder, reporter, patients, lambda slide: say(f"painted {slide}"))

@@ -10,11 +10,10 @@ from slideseek.archive.archive import Archive
 from slideseek.digests import canonical_json
 from slideseek.engine import Engine
 from slideseek.errors import SlideseekError
-from slideseek.searching.answer_json import FIELD_NAMES
 from slideseek.searching.evidence import strongest
 from slideseek.searching.queries import Query
 from slideseek.searching.searcher import Answer, Found
-from slideseek.searching.votes import Vote
+from slideseek.searching.votes import FIELD_NAMES, Vote
 from slideseek_apps.reports.explained_match import Explained, Side, patch_pictures
 from slideseek_apps.reports.report_page import EvidencePanel, HitPanel, Match, QuerySection, Report, TextTable
 from slideseek_apps.reports.slide_panels import PATCH_SIDE, Panels

@@ -11,6 +11,7 @@ import click
 
 from slideseek.archive.files import write_text
 from slideseek.errors import UsageError
+from slideseek.plugins import needs_application
 from slideseek.searching.answer_json import CSV_HEADER, answer_json, csv_rows
 from slideseek.searching.query_log import open_log
 from slideseek.searching.request import Result
@@ -43,9 +44,9 @@ def export(session: Session, text: str) -> None:
         kept = {**data, "request": asked.request.pack(), "number": asked.number}
         write_text(path, json.dumps(kept, indent=2, ensure_ascii=False) + "\n")
     elif path.suffix == ".html":
-        from slideseek_apps.reports.query_pages import QueryPages
-        from slideseek_apps.reports.report_page import render_report
-
+        with needs_application("reports", "an HTML page of hits"):
+            from slideseek_apps.reports.query_pages import QueryPages
+            from slideseek_apps.reports.report_page import render_report
         pages = QueryPages(session.archive)
         shown = pages.complete(Result(asked.request, asked.query, asked.answer))
         page = pages.page([shown], f"Slides like {asked.answer.query.id}")

@@ -10,15 +10,15 @@ import numpy as np
 from slideseek.cli.evidence_table import print_evidence
 from slideseek.cli.output import print_table
 from slideseek.errors import SlideseekError, UsageError
+from slideseek.plugins import needs_application
 from slideseek.slides.reader import open_slide
 from slideseek.types import SlideRecord, UInt8
-from slideseek_apps.reports.evidence_pictures import evidence_panel, require_png, save_png
-from slideseek_apps.reports.explained_match import explained
 from slideseek_apps.session.command_spec import Command, exactly, split_words
 from slideseek_apps.session.search_session import Session
 from slideseek_apps.session.terminal_pictures import Pictures
 
 THUMBNAIL_SIDE = 360
+PICTURE = "a picture of the evidence"
 
 
 class SlideCommands:
@@ -52,18 +52,24 @@ class SlideCommands:
         words = split_words(text)
         if len(words) not in (1, 2):
             raise UsageError("explain what?", "write: explain N [FILE.png]")
-        if len(words) == 2:
-            require_png(Path(words[1]))
+        target = Path(words[1]) if len(words) == 2 else None
+        if target is not None:
+            with needs_application("reports", PICTURE):
+                from slideseek_apps.reports.evidence_pictures import require_png, save_png
+            require_png(target)
         record = session.record(words[0])
         query = session.last().query
         evidence = session.explainer.explain(query, record.id)
         print_evidence(evidence, query.record.id, record.id, 10)
-        if len(words) == 1 and not self._pictures.can_show:
+        if target is None and not self._pictures.can_show:
             return
+        with needs_application("reports", PICTURE):
+            from slideseek_apps.reports.evidence_pictures import evidence_panel
+            from slideseek_apps.reports.explained_match import explained
         panel = evidence_panel(explained(session.archive, query, record, evidence))
-        if len(words) == 2:
-            save_png(panel, Path(words[1]))
-            click.echo(f"wrote {words[1]}")
+        if target is not None:
+            save_png(panel, target)
+            click.echo(f"wrote {target}")
         else:
             self._pictures.show(panel)
 

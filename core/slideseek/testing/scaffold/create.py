@@ -8,9 +8,9 @@ from importlib.resources import files
 from pathlib import Path
 from string import Template
 
-from slideseek import __version__
 from slideseek.errors import UsageError
 from slideseek.plugins import COMPONENT_KINDS, HOOKS, ComponentKind, load_registry
+from slideseek.version import __version__
 
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 _PREFIX = "slideseek-"

@@ -1,22 +1,54 @@
-"""Bags from feature files that other tools wrote, one file per slide."""
+"""Bags out of feature files that other tools wrote, one file per slide.
+
+The one module of the benchmark that uses the application `interchange`, which reads these files. It is imported when a
+folder of files is asked for: the other kinds of data work without it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from slideseek.archive.manifest import Problem
+from slideseek.plugins import needs_application
 from slideseek.types import Bag, SlideRecord
 from slideseek_apps.bench.datasets.dataset import LazyBags
-from slideseek_apps.interchange.feature_readers import read_feature_file
-from slideseek_apps.interchange.slide_names import ByName, slide_name
+
+if TYPE_CHECKING:
+    from slideseek_apps.interchange.feature_folders import FeatureSet
+
+
+def find_files(folder: Path) -> FeatureSet:
+    """Return the one set of feature files in a folder; the application `interchange` knows the layouts of folders."""
+    with needs_application("interchange", "a folder of feature files"):
+        from slideseek_apps.interchange.feature_folders import find_feature_set
+    return find_feature_set(folder)
+
+
+def is_feature_file(path: Path) -> bool:
+    """Say whether a file can hold features, by its name; always false without the application that reads them."""
+    try:
+        from slideseek_apps.interchange.feature_readers import is_feature_file as can_be_read
+    except ModuleNotFoundError:
+        return False
+    return can_be_read(path)
+
+
+def bare_records(files: Sequence[Path]) -> tuple[SlideRecord, ...]:
+    """Return the slides the feature files are about, with no more than their names."""
+    from slideseek_apps.interchange.slide_names import slide_name
+
+    return tuple(SlideRecord(slide_name(file), file.name) for file in files)
 
 
 def read_bag(path: Path, slide_id: str, site: str = "") -> Bag:
     """Read one feature file as a bag. Positions are zero when the file has none: encoders ignore them."""
+    from slideseek_apps.interchange.feature_readers import read_feature_file
+
     file = read_feature_file(path)
     xy = file.xy if file.xy is not None else np.zeros((len(file.features), 2), np.int32)
     return Bag(slide_id, file.features, xy, site)
@@ -30,6 +62,8 @@ def match_files(
     Returns the files by slide id, the files that match several slides or a slide that already has one, and notes on
     files without a slide and slides without a file.
     """
+    from slideseek_apps.interchange.slide_names import ByName, slide_name
+
     by_name = ByName(records, lambda record: record.id, lambda record: record.path)
     found: dict[str, Path] = {}
     problems: list[Problem] = []

@@ -10,9 +10,7 @@ from slideseek.errors import UsageError
 from slideseek.plugins import Registry
 from slideseek.types import SlideRecord
 from slideseek_apps.bench.datasets.dataset import Source
-from slideseek_apps.bench.datasets.feature_files import lazy_bags, match_files
-from slideseek_apps.interchange.feature_folders import find_feature_set
-from slideseek_apps.interchange.feature_readers import is_feature_file
+from slideseek_apps.bench.datasets.feature_files import find_files, is_feature_file, lazy_bags, match_files
 
 
 @dataclass(frozen=True)
@@ -42,7 +40,7 @@ class FeatureFolder:
                 f"{self.path}: a feature folder needs a manifest with the patient, site and label of each slide",
                 "pass --set dataset.manifest=FILE.csv, or manifest = ... in the table [dataset]",
             )
-        features = find_feature_set(self.path)
+        features = find_files(self.path)
         manifest = read_manifest(self.manifest, self.allow_missing_patient)
         known = [_record(row) for row in manifest.rows]
         files, problems, notes = match_files(features.files, known)

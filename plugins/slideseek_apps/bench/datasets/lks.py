@@ -14,9 +14,8 @@ from slideseek.errors import SlideseekError, UsageError
 from slideseek.plugins import Registry
 from slideseek.types import SlideRecord
 from slideseek_apps.bench.datasets.dataset import SPLIT, Source
-from slideseek_apps.bench.datasets.feature_files import lazy_bags, match_files
+from slideseek_apps.bench.datasets.feature_files import find_files, lazy_bags, match_files
 from slideseek_apps.bench.datasets.from_archive import ArchiveData
-from slideseek_apps.interchange.feature_folders import find_feature_set
 
 LABELS = MappingProxyType({"train": "Train_Labels.csv", "test": "Test_Labels.csv"})
 FOLDERS = MappingProxyType({"train": "Train", "test": "Test"})
@@ -73,7 +72,7 @@ class Lks:
                 f"{place} has no features of the slides",
                 "build an archive of Train and Test (tissue = 'fluorescence') and pass dataset.features=ARCHIVE",
             )
-        files, problems, more = match_files(find_feature_set(place).files, known)
+        files, problems, more = match_files(find_files(place).files, known)
         kept = tuple(record for record in known if record.id in files)
         return Source("lks", kept, lazy_bags(files, dict.fromkeys(files, SITE)), {}, tuple(problems), (*notes, *more))
 

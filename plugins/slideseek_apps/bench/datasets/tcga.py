@@ -18,12 +18,10 @@ from slideseek.errors import SlideseekError, UsageError
 from slideseek.plugins import Registry
 from slideseek.types import SlideRecord
 from slideseek_apps.bench.datasets.dataset import SPLIT, Source
-from slideseek_apps.bench.datasets.feature_files import lazy_bags, match_files
+from slideseek_apps.bench.datasets.feature_files import bare_records, find_files, lazy_bags, match_files
 from slideseek_apps.bench.datasets.from_archive import ArchiveData
 from slideseek_apps.bench.datasets.gdc_manifest import check_files, read_gdc_manifest
 from slideseek_apps.bench.datasets.tcga_names import TcgaName, parse_tcga_name, site_group
-from slideseek_apps.interchange.feature_folders import find_feature_set
-from slideseek_apps.interchange.slide_names import slide_name
 
 _SLIDE_COLUMNS = ("slide_name", "filename", "file_name", "slide_id")
 _PROJECT_COLUMNS = ("project_id", "project")
@@ -64,8 +62,8 @@ class Tcga:
         if (self.path / CONFIG_NAME).is_file():
             source = ArchiveData(self.path, self.engine).load(registry)
         else:
-            features = find_feature_set(self.path)
-            bare = tuple(SlideRecord(slide_name(file), file.name) for file in features.files)
+            features = find_files(self.path)
+            bare = bare_records(features.files)
             files, problems, notes = match_files(features.files, bare)
             source = Source(features.name, bare, lazy_bags(files, {}), {}, tuple(problems), (*features.notes, *notes))
         return self._named(source, said)
