@@ -15,7 +15,7 @@ from slideseek.engine import Engine
 from slideseek.errors import ParameterError, SlideseekError, UsageError
 from slideseek.indexing.live_index import LiveIndex, open_engine
 from slideseek.indexing.stage_cache import StageCache
-from slideseek.interfaces import BatchIndex, Index
+from slideseek.interfaces import BatchIndex, Index, StatesExactness
 from slideseek.plugins import Registry, load_registry
 from slideseek.searching.filters import Filter, parse_filter
 from slideseek.searching.queries import Query, QueryMaker
@@ -141,7 +141,9 @@ class Searcher:
         slides any of them leaves out: those left out are then dropped, which gives exactly the k nearest of the rest.
         """
         index = self.index
-        if not isinstance(index, BatchIndex):
+        # Only an exact index finds the same hits among more: an approximate one may miss others then.
+        exact = isinstance(index, StatesExactness) and index.exact
+        if not isinstance(index, BatchIndex) or not exact:
             return [self.search(query, k, mode, where, exclude_center=exclude_center) for query in queries]
         self._live.refresh()
         groups: dict[bytes, list[int]] = {}

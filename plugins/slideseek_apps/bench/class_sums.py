@@ -3,7 +3,7 @@
 The first two axes of the arrays are (patients, classes). So weights per patient, from a bootstrap or a permutation,
 turn them into (classes, parts) by one matrix product. There are two families of parts:
 
-- counts: (truth, said, both), the slides of the class, the slides voted into it, and the slides that are both;
+- counts: (truth, answer, both), the slides of the class, the slides voted into it, and the slides that are both;
 - values: (truth, value), the slides of the class and the sum of a per-query measure over them.
 
 The statistics take arrays (..., classes, parts) and return (..., classes) or (...). A class without a slide, which a
@@ -22,13 +22,13 @@ from slideseek.types import Float64, Int64
 Statistic: TypeAlias = Callable[[Float64], Float64]
 
 
-def count(patients: Int64, truth: Int64, said: Int64, size: tuple[int, int]) -> Float64:
-    """Return counts, float64 (patients, classes, 3); `said` is -1 for a vote for none of the classes."""
+def count(patients: Int64, truth: Int64, answers: Int64, size: tuple[int, int]) -> Float64:
+    """Return counts, float64 (patients, classes, 3); `answers` is -1 for a vote for none of the classes."""
     sums = np.zeros((*size, 3))
     np.add.at(sums[..., 0], (patients, truth), 1)
-    voted = said >= 0
-    np.add.at(sums[..., 1], (patients[voted], said[voted]), 1)
-    right = said == truth
+    voted = answers >= 0
+    np.add.at(sums[..., 1], (patients[voted], answers[voted]), 1)
+    right = answers == truth
     np.add.at(sums[..., 2], (patients[right], truth[right]), 1)
     return sums
 

@@ -45,14 +45,14 @@ def classify(run: CellRun, options: Classifier) -> list[Prediction]:
         for name in sorted(set(scope.values())):
             train, test = ([i for i in side if scope.get(i) == name] for side in (fold.train, fold.test))
             truths = [target_of(records[i], plan.protocol) for i in train]
-            said = _predict(
+            predicted = _predict(
                 embed([encoded.codes[records[i].id] for i in train], plan.spec),
                 truths,
                 embed([encoded.codes[records[i].id] for i in test], plan.spec),
                 options,
                 plan.seed,
             )
-            found.extend(_prediction(run, i, fold.number, answer) for i, answer in zip(test, said))
+            found.extend(_prediction(run, i, fold.number, answer) for i, answer in zip(test, predicted))
         found.extend(_prediction(run, i, fold.number, "") for i in fold.test if i not in scope)
     return sorted(found, key=lambda prediction: prediction.query_id)
 

@@ -73,7 +73,7 @@ class _Encoding:
         started = time.perf_counter()
         try:
             answer = encoder.encode_many(bags)
-        except Exception:  # whatever it is, the slides one by one show whose it is
+        except Exception:  # one by one shows which slide fails
             for slide_id, bag in batch:
                 self.encode_one(slide_id, bag)
             return

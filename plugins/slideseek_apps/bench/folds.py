@@ -132,14 +132,14 @@ def _sides(records: Sequence[SlideRecord], protocol: Protocol, seed: int) -> lis
         order = _by_class(records, group, protocol, seed)
         drawn = {name for i, name in enumerate(order) if int((i + 1) * protocol.test) > int(i * protocol.test)}
         return ["test" if name in drawn else "train" for name in group]
-    said: Mapping[str, str]
+    given: Mapping[str, str]
     if protocol.split is not None:
-        said, where = _read_split(protocol.split), str(protocol.split)
+        given, where = _read_split(protocol.split), str(protocol.split)
     else:
-        said, where = {record.id: record.fields.get(SPLIT, "") for record in records}, "the dataset's split column"
+        given, where = {record.id: record.fields.get(SPLIT, "") for record in records}, "the dataset's split column"
     sides = []
     for record in records:
-        word = said.get(record.id, "").lower()
+        word = given.get(record.id, "").lower()
         if word and word not in _SIDES:
             raise UsageError(f"{where}: slide {record.id!r} is on side {word!r}", "use train and test")
         sides.append(_SIDES.get(word, ""))

@@ -59,9 +59,9 @@ class AnswerSums:
         """Number of slides of each class: int64 (classes,)."""
         return np.bincount(self._class, minlength=len(self.classes))
 
-    def counts(self, said: Sequence[str]) -> Float64:
+    def counts(self, answers: Sequence[str]) -> Float64:
         """Return the counts of answers, one per slide: float64 (patients, classes, 3); see `class_sums`."""
-        places = [self._place.get((site, label), -1) for (site, _), label in zip(self.truth, said)]
+        places = [self._place.get((site, label), -1) for (site, _), label in zip(self.truth, answers)]
         return class_sums.count(self._patient, self._class, np.array(places, dtype=np.int64), self.size)
 
     def values(self, per_slide: Sequence[float | None]) -> Float64:
@@ -118,7 +118,7 @@ class ListSums(AnswerSums):
 
     def right_votes(self, k: int, tie: TieRule) -> Float64:
         """Return the sums of MV@k: 1 where the vote of the k nearest is right, else 0."""
-        return self.values([float(said == q.label) for said, q in zip(self.votes(k, tie), self.queries)])
+        return self.values([float(vote == q.label) for vote, q in zip(self.votes(k, tie), self.queries)])
 
     def precisions(self, k: int, length: Length) -> Float64:
         """Return the sums of P@k."""

@@ -197,7 +197,7 @@ class _Reading:
     def _agree(self, line: int, slide: str, row: Mapping[str, str], columns: Sequence[str]) -> None:
         """Check that a slide has one value of each kind, as a query and as a hit; unknown agrees with all."""
         facts = (columns[0], slide, *[row.get(column, "") for column in columns])
-        if facts in self.agreed:  # most rows repeat what an earlier one said of the slide
+        if facts in self.agreed:  # most rows repeat the facts of an earlier one
             return
         self.agreed.add(facts)
         for column, value in zip(columns, facts[2:]):

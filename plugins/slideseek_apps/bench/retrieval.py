@@ -114,7 +114,7 @@ class _FilledIndex:
         started = time.perf_counter()
         try:
             answer = index.search_many([self._codes[query.id] for query in queries], k, among.copy())
-        except Exception:  # whatever it is, the queries one by one show whose it is
+        except Exception:  # one by one shows which query fails
             return {query.id: self._search_one(query, among) for query in queries}
         seconds = (time.perf_counter() - started) / len(queries)
         try:

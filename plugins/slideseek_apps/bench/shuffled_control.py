@@ -103,10 +103,10 @@ def judge_control(queries: Sequence[QueryHits], protocol: Protocol, seed: int, c
 
 def _macro_recall(truths: Int64, votes: Int64) -> float:
     """Return the mean over the classes present of the share of right votes. truths, votes: numbers of classes."""
-    asked = np.bincount(truths)
-    right = np.bincount(truths[truths == votes], minlength=len(asked))
-    there = asked > 0
-    return float((right[there] / asked[there]).mean())
+    total = np.bincount(truths)
+    right = np.bincount(truths[truths == votes], minlength=len(total))
+    present = total > 0
+    return float((right[present] / total[present]).mean())
 
 
 def _unit(record: SlideRecord, protocol: Protocol) -> tuple[str, str]:

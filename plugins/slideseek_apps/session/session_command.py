@@ -38,12 +38,14 @@ def command(argument: Path | None, folder: Path | None, name: str | None, script
     from slideseek_apps.session.command_parser import CommandParser
     from slideseek_apps.session.script import run_script
     from slideseek_apps.session.search_session import Session
-    from slideseek_apps.session.terminal_pictures import Pictures, Protocol, detect
+    from slideseek_apps.session.terminal_pictures import PictureProtocol, Pictures, detect
 
     interactive = script is None and sys.stdin.isatty()
     archive = chosen_archive(argument, folder)
     with open_archive(archive) as opened:
-        protocol = cast("Protocol", pictures) if pictures != "auto" else detect(os.environ) if interactive else "none"
+        protocol = (
+            cast("PictureProtocol", pictures) if pictures != "auto" else detect(os.environ) if interactive else "none"
+        )
         session = Session(opened, opened.config.engine(name).name, say)
         parser = CommandParser(Pictures(protocol))
         searcher = session.searcher

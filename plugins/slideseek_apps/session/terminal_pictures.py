@@ -21,8 +21,7 @@ from PIL import Image
 from slideseek.types import UInt8
 from slideseek_apps.session.sixel import sixel_text
 
-Protocol: TypeAlias = Literal["kitty", "iterm", "sixel", "blocks", "none"]
-PROTOCOLS: tuple[Protocol, ...] = ("kitty", "iterm", "sixel", "blocks", "none")
+PictureProtocol: TypeAlias = Literal["kitty", "iterm", "sixel", "blocks", "none"]
 CHUNK = 4096
 BLOCK_COLUMNS = 56
 ANSWER_SECONDS = 0.25
@@ -31,7 +30,7 @@ ANSWER_SECONDS = 0.25
 class Pictures:
     """Show pictures by one protocol; `none` shows nothing."""
 
-    def __init__(self, protocol: Protocol) -> None:
+    def __init__(self, protocol: PictureProtocol) -> None:
         self.protocol = protocol
 
     @property
@@ -46,7 +45,7 @@ class Pictures:
             sys.stdout.flush()
 
 
-def encode(picture: UInt8, protocol: Protocol) -> str:
+def encode(picture: UInt8, protocol: PictureProtocol) -> str:
     """Return what makes a terminal show a picture."""
     if protocol == "kitty":
         return _kitty(_png(picture))
@@ -59,7 +58,7 @@ def encode(picture: UInt8, protocol: Protocol) -> str:
     return _blocks(picture) if protocol == "blocks" else ""
 
 
-def detect(environment: Mapping[str, str]) -> Protocol:
+def detect(environment: Mapping[str, str]) -> PictureProtocol:
     """Return the protocol of the terminal on standard input and output; `none` for a pipe."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         return "none"
@@ -69,7 +68,7 @@ def detect(environment: Mapping[str, str]) -> Protocol:
     return "sixel" if "4" in _device_attributes() else known
 
 
-def from_environment(environment: Mapping[str, str]) -> Protocol:
+def from_environment(environment: Mapping[str, str]) -> PictureProtocol:
     """Return what a terminal's variables promise; without any promise of colour, `none`."""
     term, program = environment.get("TERM", ""), environment.get("TERM_PROGRAM", "")
     if not environment.get("TMUX") and not term.startswith(("screen", "tmux")):

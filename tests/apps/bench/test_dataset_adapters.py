@@ -347,3 +347,10 @@ class TestGuess:
         with pytest.raises(UsageError, match="can be read as archive or as lks") as caught:
             guess(tmp_path)
         assert caught.value.fix == "pass --dataset archive or --dataset lks"
+
+
+def test_feature_files_are_recognised_by_the_endings_that_are_read():
+    from slideseek_apps.bench.datasets.feature_files import SUFFIXES
+    from slideseek_apps.interchange.feature_readers import READERS
+
+    assert set(SUFFIXES) == set(READERS)

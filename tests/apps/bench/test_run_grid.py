@@ -115,7 +115,7 @@ class TestGrid:
         done = run(CONFIG.replace("folds = 2", 'fit = "none"'), code=2)
         assert "engine 'words' learns" in done.err
 
-    def test_a_cell_that_fails_is_told_and_the_others_run(self, run):
+    def test_a_cell_that_fails_is_reported_and_the_others_run(self, run):
         said = run(CONFIG.replace("[2, 3]", "[2, 4000]"), code=3)
         outcomes = [cell["outcome"] for cell in said["cells"]]
         assert outcomes == ["ok"] * 4 + ["failed"] * 2
@@ -267,7 +267,7 @@ class TestSeveralDatasets:
         assert done.code == 2
         assert "two datasets are named 'toy'" in done.err
 
-    def test_a_report_no_format_fits_is_told_before_the_run(self, tmp_path, toy_bags_file, slideseek):
+    def test_a_report_no_format_fits_is_reported_before_the_run(self, tmp_path, toy_bags_file, slideseek):
         (tmp_path / "bench.toml").write_text(self.CONFIG)
         where = ("--data", toy_bags_file, "-o", tmp_path / "out", "--report", tmp_path / "page.docx")
         done = slideseek("bench", "run", tmp_path / "bench.toml", *where)

@@ -178,7 +178,7 @@ def test_the_table_names_each_convention_and_the_notes_what_is_missing(tmp_path,
     assert "3 of 4 queries have fewer than 5 hits" in done.err
 
 
-def test_queries_that_find_their_own_patient_are_told(tmp_path, slideseek):
+def test_queries_that_find_their_own_patient_are_reported(tmp_path, slideseek):
     path = tmp_path / "hits.csv"
     path.write_text(SITES.replace("p2", "p1"))
     notes = slideseek("bench", "score", path, "--json").json["notes"]

@@ -54,8 +54,8 @@ def command(
     names = formats_of(output, chosen) if output is not None else (chosen or "terminal",)
     results = merge_results([read_results(folder) for folder in folders])
     settings = ReportSettings(k, as_tie(tie), as_divisor(ap_divisor), against)
-    with telling() as tell:
-        report = make_report(results.title, results.cells, settings, results.superseded, tell)
+    with telling() as on_step:
+        report = make_report(results.title, results.cells, settings, results.superseded, on_step)
     if output is None:
         colour = sys.stdout.isatty()
         width = shutil.get_terminal_size().columns if colour else 200

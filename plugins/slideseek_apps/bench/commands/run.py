@@ -143,8 +143,8 @@ def _finish(folders: Sequence[Path], report: Path | None, quiet: bool) -> None:
     from slideseek_apps.bench.results import merge_results, read_results
 
     results = merge_results([read_results(folder) for folder in folders])
-    with telling() as tell:
-        made = make_report(results.title, results.cells, ReportSettings(), results.superseded, tell)
+    with telling() as on_step:
+        made = make_report(results.title, results.cells, ReportSettings(), results.superseded, on_step)
     for path in write_report(made, report, formats_of(report, None)):
         say(f"wrote {path}") if quiet else click.echo(f"wrote {path}")
 

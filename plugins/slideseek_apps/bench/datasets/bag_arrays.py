@@ -78,10 +78,10 @@ class BagArrays:
             raise self._error(f"'bag' names a row beyond the {count} of 'slide_id'")
         rows = []
         for number in range(count):
-            said = {name: str(arrays[name][number]) if name in arrays else "" for name in _TEXT}
-            site, split = said["site"] or self.site, {SPLIT: said[SPLIT]} if said[SPLIT] else {}
+            facts = {name: str(arrays[name][number]) if name in arrays else "" for name in _TEXT}
+            site, split = facts["site"] or self.site, {SPLIT: facts[SPLIT]} if facts[SPLIT] else {}
             record = SlideRecord(
-                said["slide_id"], "", said["patient"], site, said["label"], said["center"], fields=split
+                facts["slide_id"], "", facts["patient"], site, facts["label"], facts["center"], fields=split
             )
             rows.append((number, record))
         return rows

@@ -38,15 +38,15 @@ class BagCsv:
         """Read the rows and gather them into bags; rows of one bag that disagree are an error that names the line."""
         records: dict[str, SlideRecord] = {}
         rows: dict[str, list[list[float]]] = {}
-        for line, said, numbers in self._rows():
+        for line, facts, numbers in self._rows():
             record = SlideRecord(
-                said["bag"],
+                facts["bag"],
                 "",
-                said.get("patient", ""),
-                said.get("site", "") or self.site,
-                said["label"],
-                said.get("center", ""),
-                fields={SPLIT: said[SPLIT]} if said.get(SPLIT) else {},
+                facts.get("patient", ""),
+                facts.get("site", "") or self.site,
+                facts["label"],
+                facts.get("center", ""),
+                fields={SPLIT: facts[SPLIT]} if facts.get(SPLIT) else {},
             )
             if records.setdefault(record.id, record) != record:
                 raise self._error(line, f"bag {record.id!r} has another label, patient or site than above")

@@ -93,8 +93,8 @@ def examine(source: Source) -> Dataset:
             if not np.isfinite(bag.features).all():
                 raise SlideseekError("some of its features are not finite numbers", "compute them again")
         except Exception as error:  # a reader given a damaged file may raise anything; the rest still runs
-            said = error if isinstance(error, SlideseekError) else SlideseekError(one_line(error), "leave it out")
-            problems.append(Problem(record.id, said.cause, said.fix))
+            problem = error if isinstance(error, SlideseekError) else SlideseekError(one_line(error), "leave it out")
+            problems.append(Problem(record.id, problem.cause, problem.fix))
             continue
         width = bag.width
         # All slides without patches have the same features, but they are not duplicates.

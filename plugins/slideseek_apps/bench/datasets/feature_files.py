@@ -29,13 +29,13 @@ def find_files(folder: Path) -> FeatureSet:
     return find_feature_set(folder)
 
 
+SUFFIXES = (".h5", ".hdf5", ".npz", ".npy", ".pt")
+"""Endings of the files that `interchange` reads, known here so that a folder is recognised without it too."""
+
+
 def is_feature_file(path: Path) -> bool:
-    """Say whether a file can hold features, by its name; always false without the application that reads them."""
-    try:
-        from slideseek_apps.interchange.feature_readers import is_feature_file as can_be_read
-    except ModuleNotFoundError:
-        return False
-    return can_be_read(path)
+    """Say whether a file can hold features, by its name."""
+    return path.suffix.lower() in SUFFIXES and not path.name.startswith(".")
 
 
 def bare_records(files: Sequence[Path]) -> tuple[SlideRecord, ...]:

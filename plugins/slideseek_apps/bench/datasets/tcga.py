@@ -58,7 +58,7 @@ class Tcga:
             )
         if self.slides and not self.manifest:
             raise UsageError("dataset.slides is checked against the GDC manifest", "pass dataset.manifest too")
-        said = self._table(self.table)
+        rows = self._table(self.table)
         if (self.path / CONFIG_NAME).is_file():
             source = ArchiveData(self.path, self.engine).load(registry)
         else:
@@ -66,9 +66,9 @@ class Tcga:
             bare = bare_records(features.files)
             files, problems, notes = match_files(features.files, bare)
             source = Source(features.name, bare, lazy_bags(files, {}), {}, tuple(problems), (*features.notes, *notes))
-        return self._named(source, said)
+        return self._named(source, rows)
 
-    def _named(self, source: Source, said: Mapping[str, Mapping[str, str]]) -> Source:
+    def _named(self, source: Source, rows: Mapping[str, Mapping[str, str]]) -> Source:
         records: list[SlideRecord] = []
         problems = list(source.problems)
         left: Counter[str] = Counter()
@@ -80,7 +80,7 @@ class Tcga:
                 )
             elif name.frozen and not self.frozen:
                 left["are frozen sections (set frozen = true to take them)"] += 1
-            elif (row := said.get(name.slide)) is None:
+            elif (row := rows.get(name.slide)) is None:
                 left[f"are not in {self.table.name if self.table else ''}"] += 1
             elif not (site := self._site(row)):
                 left["are of projects the paper's tables leave out (set sites = 'primary_site' to take them)"] += 1

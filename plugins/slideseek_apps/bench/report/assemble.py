@@ -11,7 +11,7 @@ from slideseek_apps.bench.report.comparisons import compare_variants
 from slideseek_apps.bench.report.conventions import conventions_table
 from slideseek_apps.bench.report.figures import Figure, engines_figure, size_figure, sweep_figures
 from slideseek_apps.bench.report.retrieval_tables import SectionTables
-from slideseek_apps.bench.report.sections import Section, Tell, heading, make_sections, silent
+from slideseek_apps.bench.report.sections import OnStep, Section, heading, make_sections, silent
 from slideseek_apps.bench.report.settings import ReportSettings
 from slideseek_apps.bench.report.swept_options import sweep_families
 from slideseek_apps.bench.report.table import Table
@@ -39,15 +39,15 @@ class Report:
 
 
 def make_report(
-    title: str, cells: Sequence[Cell], settings: ReportSettings, superseded: int = 0, tell: Tell = silent
+    title: str, cells: Sequence[Cell], settings: ReportSettings, superseded: int = 0, on_step: OnStep = silent
 ) -> Report:
     """Make the report of some cells; tables show engines in the order of their cells, controls last.
 
-    superseded: number of cells left out for newer ones, which the report mentions. tell: called with a few words on the
-    current step, since thousands of queries take a while.
+    superseded: number of cells left out for newer ones, which the report mentions. on_step: called with a few words on
+    the current step, since thousands of queries take a while.
     """
     ordered = sorted(cells, key=lambda cell: cell.control)
-    parts = [_retrieval(section, settings, tell) for section in make_sections(ordered, tell)]
+    parts = [_retrieval(section, settings, on_step) for section in make_sections(ordered, on_step)]
     facts = {heading(cell): _cell_facts(cell) for cell in reversed(ordered)}
     for name, table in classification_tables(ordered, settings):
         _append(parts, name, table, facts[name])
@@ -56,8 +56,8 @@ def make_report(
     return Report(title, _facts(ordered, superseded), tuple(parts))
 
 
-def _retrieval(section: Section, settings: ReportSettings, tell: Tell) -> Part:
-    tell(f"{section.name}: intervals")
+def _retrieval(section: Section, settings: ReportSettings, on_step: OnStep) -> Part:
+    on_step(f"{section.name}: intervals")
     tables = SectionTables(section, settings)
     families = sweep_families(section)
     shown = section.plain or section.variants
@@ -74,9 +74,9 @@ def _retrieval(section: Section, settings: ReportSettings, tell: Tell) -> Part:
     if size is not None:
         figures.append(size)
     if not section.cells[0].control:
-        compared = compare_variants(tables, shown if len(shown) > 1 else section.variants, tell)
+        compared = compare_variants(tables, shown if len(shown) > 1 else section.variants, on_step)
         made += [compared] if compared else []
-    tell(f"{section.name}: every convention")
+    on_step(f"{section.name}: every convention")
     made.append(conventions_table(section, settings))
     return Part(section.name, _section_facts(section), tuple(made), tuple(figures))
 

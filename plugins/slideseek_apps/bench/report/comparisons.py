@@ -15,7 +15,7 @@ from slideseek_apps.bench.bootstrap import Resampled
 from slideseek_apps.bench.measure_sums import ListSums
 from slideseek_apps.bench.paired_test import Difference, compare, holm
 from slideseek_apps.bench.report.retrieval_tables import MACRO_F1, SectionTables
-from slideseek_apps.bench.report.sections import Section, Sums, Tell, VariantResults, silent
+from slideseek_apps.bench.report.sections import OnStep, Section, Sums, VariantResults, silent
 from slideseek_apps.bench.report.settings import ReportSettings
 from slideseek_apps.bench.report.table import Column, Number, Row, Table
 
@@ -23,13 +23,15 @@ LEVEL = 0.05
 MOST_FOR_ALL_PAIRS = 8
 
 
-def compare_variants(tables: SectionTables, variants: Sequence[VariantResults], tell: Tell = silent) -> Table | None:
+def compare_variants(
+    tables: SectionTables, variants: Sequence[VariantResults], on_step: OnStep = silent
+) -> Table | None:
     """Return the table of paired tests of macro F1; None when there is nothing to compare."""
     section, settings = tables.section, tables.settings
     found: list[tuple[VariantResults, VariantResults, Difference, tuple[float, float]]] = []
     pairs = _pairs(section, variants, settings)
     for number, (first, second) in enumerate(pairs, 1):
-        tell(f"{section.name}: comparison {number} of {len(pairs)}")
+        on_step(f"{section.name}: comparison {number} of {len(pairs)}")
         shared = shared_sums(section, first, second, tables.votes()[1])
         if shared is not None:
             difference = compare(*shared, MACRO_F1, settings.permutations)

@@ -17,7 +17,7 @@ from slideseek_apps.bench.report.settings import ReportSettings
 from slideseek_apps.bench.report.table import Number
 from slideseek_apps.bench.results import Cell
 
-Tell: TypeAlias = Callable[[str], None]
+OnStep: TypeAlias = Callable[[str], None]
 """Called with a few words on the current step."""
 Sums: TypeAlias = Callable[[ListSums], Float64]
 SectionKey: TypeAlias = tuple[str, str, str, bool]
@@ -111,20 +111,20 @@ def silent(_: str) -> None:
     """Ignore the text."""
 
 
-def make_sections(cells: Sequence[Cell], tell: Tell = silent) -> list[Section]:
+def make_sections(cells: Sequence[Cell], on_step: OnStep = silent) -> list[Section]:
     """Read the lists of retrieval cells and group them, in the order of the cells."""
     groups: dict[SectionKey, list[Cell]] = {}
     for cell in cells:
         if cell.kind == "retrieval":
             groups.setdefault(section_key(cell), []).append(cell)
-    return [_make_section(group, tell) for group in groups.values()]
+    return [_make_section(group, on_step) for group in groups.values()]
 
 
-def _make_section(cells: Sequence[Cell], tell: Tell) -> Section:
+def _make_section(cells: Sequence[Cell], on_step: OnStep) -> Section:
     by_site = cells[0].protocol.mode == "vertical"
     read = []
     for number, cell in enumerate(cells, 1):
-        tell(f"{heading(cell)}: reading {number} of {len(cells)}")
+        on_step(f"{heading(cell)}: reading {number} of {len(cells)}")
         read.append((cell, cell.hits()))
     alone = [ListSums(queries, by_site) for _, queries in read]
     patients = tuple(sorted({name for lists in alone for name in lists.patients}))

@@ -131,7 +131,7 @@ def test_an_unavailable_divisor_is_a_dash_and_a_note(simulation):
     assert any("unavailable" in note for note in overview.notes)
 
 
-def test_engines_that_asked_less_are_told_and_compared_on_what_they_share(simulation):
+def test_engines_that_asked_less_are_reported_and_compared_on_what_they_share(simulation):
     made = simulation()
     made.retrieval("all", 0.9)
     made.slides = made.slides[:-6]
@@ -150,7 +150,7 @@ def test_engines_that_asked_less_are_told_and_compared_on_what_they_share(simula
     assert row.entries[0].value == pytest.approx(sign * (f1["all"] - f1["fewer"]), abs=1e-10)
 
 
-def test_depth_smaller_than_k_is_told(simulation):
+def test_depth_smaller_than_k_is_reported(simulation):
     made = simulation()
     made.retrieval("short", 0.5, k=2)
     overview = table(make_report("", read_results(made.folder).cells, FAST).parts[0], "overview")
@@ -306,7 +306,7 @@ def test_queries_without_patient_are_patients_of_their_own(simulation):
     assert len(ListSums(queries).patients) == len(queries)
 
 
-def test_slides_that_cannot_be_right_are_told(simulation):
+def test_slides_that_cannot_be_right_are_reported(simulation):
     made = simulation()
     made.slides.append(("lone", "p99", "skin", "cyst", "C0"))
     made.retrieval("mean", 0.5)
@@ -349,7 +349,7 @@ def test_votes_of_more_hits_than_were_stored_are_not_shown(simulation):
     assert not any("5" in name for name in measures)
 
 
-def test_who_learns_nothing_is_told(simulation):
+def test_who_learns_nothing_is_reported(simulation):
     made = simulation()
     made.retrieval("mean", 0.5, protocol={"name": "vertical", "mode": "vertical", "fit": "none", "k": 5})
     part = make_report("", read_results(made.folder).cells, FAST).parts[0]
@@ -393,11 +393,11 @@ def test_several_folders_make_one_report(simulation, tmp_path, slideseek):
     assert said["sections"][0]["tables"] == alone["sections"][0]["tables"], "of cells that stand for one, the newest"
 
 
-def test_what_is_being_done_is_told(small_results):
-    told = []
-    make_report("", read_results(small_results).cells, FAST, tell=told.append)
-    assert told[:2] == ["simulated, vertical: reading 1 of 2", "simulated, vertical: reading 2 of 2"]
-    assert "simulated, vertical: comparison 1 of 1" in told
+def test_what_is_being_done_is_reported(small_results):
+    steps = []
+    make_report("", read_results(small_results).cells, FAST, on_step=steps.append)
+    assert steps[:2] == ["simulated, vertical: reading 1 of 2", "simulated, vertical: reading 2 of 2"]
+    assert "simulated, vertical: comparison 1 of 1" in steps
 
 
 def test_one_plain_engine_is_compared_with_the_varied_ones(simulation):
