@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 PAGE = (Path(__file__).resolve().parents[1] / "docs" / "plugins" / "first-encoder.md").read_text(encoding="utf-8")
 COMMANDS = re.findall(r"^ {4}((?:slideseek|python|pip) .*)$", PAGE, re.MULTILINE)
 

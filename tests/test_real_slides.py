@@ -2,7 +2,7 @@
 
 import pytest
 
-pytestmark = pytest.mark.shared
+pytestmark = [pytest.mark.shared, pytest.mark.slow]
 
 CONFIG = """
 [[engine]]

@@ -13,6 +13,8 @@ sys.path.insert(0, str(ROOT))  # `bench` is run from the root of the repository 
 
 from bench import encoder_speed, training_memory  # noqa: E402
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def examples():

@@ -12,6 +12,8 @@ from bench import encoder_bits, encoder_variants, encoders
 from slideseek.types import Bag
 from slideseek_components.encoders.deep_sbfv import DeepSparseBinaryFisherVector
 
+pytestmark = pytest.mark.slow
+
 WIDTH = 6
 
 

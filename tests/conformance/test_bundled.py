@@ -104,6 +104,11 @@ CAPABILITIES: dict[ComponentKind, tuple[type, ...]] = {
 # Components that stand for results made elsewhere: they can do nothing themselves, which their own tests show.
 STAND_INS: set[tuple[ComponentKind, str]] = {("selector", "imported"), ("featurizer", "imported")}
 
+# Networks of millions of weights: a check runs them for a second or two.
+LARGE: set[tuple[ComponentKind, str]] = {
+    ("featurizer", name) for name in ("densenet121", "kimianet", "timm", "efficientnet-lite0", "efficientnet-lite2")
+}
+
 # Components that stand on an extra: without it they cannot be made here.
 EXTRAS: dict[tuple[ComponentKind, str], str] = {("index", "annoy"): "annoy"}
 
@@ -126,7 +131,12 @@ def options(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Registration,
 @pytest.mark.parametrize(
     ("entry", "check"),
     [
-        pytest.param(entry, check, id=f"{entry.kind}-{entry.name}-{check.__name__}")
+        pytest.param(
+            entry,
+            check,
+            id=f"{entry.kind}-{entry.name}-{check.__name__}",
+            marks=[pytest.mark.slow] if (entry.kind, entry.name) in LARGE else [],
+        )
         for entry in BUNDLED
         if (entry.kind, entry.name) not in STAND_INS
         for check in CHECKS[entry.kind]()
@@ -178,4 +188,4 @@ def test_nothing_bundled_is_broken_or_doubled() -> None:
 
 
 def test_options_are_of_bundled_components() -> None:
-    assert set(OPTIONS) | STAND_INS <= {(entry.kind, entry.name) for entry in BUNDLED}
+    assert set(OPTIONS) | STAND_INS | LARGE <= {(entry.kind, entry.name) for entry in BUNDLED}

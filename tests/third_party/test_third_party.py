@@ -23,6 +23,8 @@ from PIL import Image
 
 from slideseek.testing import toy_slide
 
+pytestmark = pytest.mark.slow
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 PLUGIN = Path(__file__).resolve().parent / "slideseek-median"
 

@@ -84,6 +84,7 @@ class TestGrid:
         ]
         assert [record["measured_with_seed"] for record in records] == [0, 1]
 
+    @pytest.mark.slow
     def test_only_what_is_missing_runs(self, run, tmp_path):
         run(CONFIG)
         before = {path: path.stat().st_mtime_ns for path in (tmp_path / "out").rglob("hits.csv")}
@@ -97,6 +98,7 @@ class TestGrid:
         assert more["stale"] == 2
         assert {p: t for p, t in before.items() if p.stat().st_mtime_ns == t} == before
 
+    @pytest.mark.slow
     def test_other_labels_are_another_benchmark(self, run, toy_bags_file):
         run(CONFIG)
         arrays = dict(np.load(toy_bags_file))
@@ -177,6 +179,7 @@ class TestProtocols:
         assert "asks for the site" in said["cells"][0]["fix"]
 
 
+@pytest.mark.slow
 def test_variants_that_read_one_network_share_its_training(run, tmp_path):
     run(f'[[protocol]]\nname = "v"\nfolds = 2\n[[engine]]\nname = "deep"\nencoder = {DEEP}\n')
     assert len(list((tmp_path / "out" / "training").glob("*/*/checkpoint.safetensors"))) == 2
@@ -185,6 +188,7 @@ def test_variants_that_read_one_network_share_its_training(run, tmp_path):
     assert len({path.read_text() for path in (tmp_path / "out").rglob("hits.csv")}) > 1
 
 
+@pytest.mark.slow
 def test_a_killed_grid_goes_on_and_ends_the_same(run, tmp_path, toy_bags_file):
     """A 2 x 3 grid is killed in the middle of a training and started again."""
     engines = '[[engine]]\nname = "words"\nencoder = { use = "bovw", words = [2, 3, 4] }\n'

@@ -14,6 +14,7 @@ import pytest
 from slideseek_apps.viewer.server import serving
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
 def test_it_prints_an_address_answers_and_stops_cleanly(painted_archive, tmp_path, stop):
     command = [sys.executable, "-m", "slideseek", "serve", str(painted_archive), "--port", "0", "--json"]

@@ -10,6 +10,8 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
+pytestmark = pytest.mark.slow
+
 ROUTES = [
     ("GET", "/api/archive"),
     ("GET", "/api/slides"),

@@ -41,6 +41,7 @@ def many():
     return SlideDirectory(rows(100_000))
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_slides_are_paged_and_counted_exactly(many):
     picked = Selection({"site": frozenset({"colon"}), "label": frozenset({"d0", "d1"})})
     expected = [at for at in range(100_000) if at % 3 == 0 and at % 7 in (0, 1)]

@@ -16,6 +16,8 @@ from slideseek_components.encoders.mean import Mean
 from slideseek_components.encoders.vlad import Vlad
 from slideseek_components.encoders.yottixel import Yottixel
 
+pytestmark = pytest.mark.slow
+
 WIDTH, SHORT, LONG = 64, 2_000, 40_000
 DEEP = {"hidden": (8,), "latent": 3, "sites": 0, "labels": 0, "epochs": 1, "device": "cpu"}
 

@@ -20,6 +20,8 @@ from slideseek_components.featurizers.densenet import DenseNet121Features, Kimia
 from slideseek_components.featurizers.densenet_network import DenseNet121
 from slideseek_components.featurizers.pixels import IMAGENET_MEAN, IMAGENET_STD
 
+pytestmark = pytest.mark.slow
+
 State = dict[str, Tensor]
 
 

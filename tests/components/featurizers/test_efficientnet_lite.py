@@ -35,6 +35,7 @@ def threads() -> Iterator[int]:
     torch.set_num_threads(before)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("side", [96, 105])
 def test_features_equal_the_published_network(variant: type[EfficientNetLite0], side: int) -> None:
@@ -53,6 +54,7 @@ def test_features_equal_the_published_network(variant: type[EfficientNetLite0], 
     assert expected.max() > 0.5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_rows_do_not_depend_on_neighbours_batch_or_threads(
     variant: type[EfficientNetLite0], images: UInt8, threads: int

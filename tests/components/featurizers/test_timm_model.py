@@ -21,6 +21,8 @@ from slideseek_components.featurizers import extras
 from slideseek_components.featurizers.timm_import import import_timm
 from slideseek_components.featurizers.timm_model import TimmModel
 
+pytestmark = pytest.mark.slow
+
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 CONVOLUTIONAL, TRANSFORMER = "resnet10t", "vit_tiny_patch16_224"
 

@@ -14,7 +14,7 @@ from slideseek_components.indexes.cosine import Cosine
 from slideseek_components.indexes.hamming import Hamming
 from slideseek_components.indexes.sparse import Sparse
 
-CASES = 10_000
+CASES = [400, pytest.param(10_000, marks=pytest.mark.slow)]
 QUERIES_AN_ARCHIVE = 20
 
 
@@ -28,14 +28,15 @@ def index_and_spec(name: str, rng: np.random.Generator) -> tuple[Any, CodeSpec]:
     return Cosine(direction=direction), CodeSpec("float", min(width, 9), many)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("cases", CASES)
 @pytest.mark.parametrize("name", ["hamming-numpy", "hamming-compiled", "cosine", "sparse"])
 def test_random_searches_equal_the_definition(
-    name: str, oracle: Any, random_code: Callable[..., Code], monkeypatch: pytest.MonkeyPatch
+    name: str, cases: int, oracle: Any, random_code: Callable[..., Code], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if name == "hamming-compiled":
         monkeypatch.setattr(hamming, "COMPILED_AFTER", 0)
     rng = np.random.default_rng(20)
-    for _ in range(CASES // QUERIES_AN_ARCHIVE):
+    for _ in range(cases // QUERIES_AN_ARCHIVE):
         index, spec = index_and_spec(name, rng)
         truth = oracle(getattr(index, "direction", "query"))
         count = int(rng.integers(0, 14))

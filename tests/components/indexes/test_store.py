@@ -29,13 +29,14 @@ def bits(slide_id: str, *values: int, space: str = "") -> Code:
     return Code(slide_id, np.array([[value] for value in values], np.uint8), space)
 
 
+@pytest.mark.parametrize("schedules", [10, pytest.param(250, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("number", range(4))
 def test_random_schedules_keep_ids_order_and_answers(
-    number: int, oracle: Any, random_code: Callable[..., Code], tmp_path: Path
+    number: int, schedules: int, oracle: Any, random_code: Callable[..., Code], tmp_path: Path
 ) -> None:
     make, spec = KINDS[number]
     rng = np.random.default_rng(number)
-    for schedule in range(250):
+    for schedule in range(schedules):
         index, held, serial = make(), dict[str, Code](), 0
         for step in range(int(rng.integers(3, 12))):
             action = rng.choice(["add", "add", "remove", "compact", "reload"])

@@ -15,7 +15,7 @@ from slideseek_components.selectors.random import Random
 from slideseek_components.selectors.sdm import Sdm
 from slideseek_components.selectors.splice import Splice
 
-pytestmark = pytest.mark.shared
+pytestmark = [pytest.mark.shared, pytest.mark.slow]
 
 BIOPSIES = ["crohn-colonoscopic-biopsy__HE2", "ischemic-colitis__HE", "signet-ring-cell-carcinoma__HE"]
 """Slides of which about half is glass."""

@@ -8,6 +8,8 @@ import sys
 import h5py
 import pytest
 
+pytestmark = pytest.mark.slow
+
 CONFIG = """
 [[engine]]
 name       = "bars"

@@ -7,6 +7,8 @@ import pytest
 
 from slideseek_apps.demo.histology import write_slide
 
+pytestmark = pytest.mark.slow
+
 GOOD, DAMAGED = 30, 200
 
 CONFIG = """

@@ -36,6 +36,7 @@ def test_a_folder_that_cannot_be_written_to(blocked, tiny_slides, slideseek):
     refused(done, "Not a directory")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no full device here")
 def test_a_full_disk(tiny_archive):
     with open("/dev/full", "w") as full:
@@ -91,6 +92,7 @@ def test_the_traceback_of_an_error_is_there_for_who_asks(slideseek, tmp_path, mo
     assert done.code == 2 and "Traceback" in done.err and "is not an archive" in done.err.splitlines()[-2]
 
 
+@pytest.mark.slow
 def test_a_reader_that_has_gone_is_no_error(tiny_archive):
     reading, writing = os.pipe()
     os.close(reading)
@@ -101,6 +103,7 @@ def test_a_reader_that_has_gone_is_no_error(tiny_archive):
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", [("status",), ("search", "s0"), ("search", "s0", "--csv"), ("build",)])
 def test_closed_streams_are_no_error(tiny_archive, arguments):
     line = " ".join([*RUN, *arguments, "-a", str(tiny_archive), ">&-", "2>&-"])
@@ -117,6 +120,7 @@ def ready(tmp_path, tiny_slides, tiny_config, slideseek):
     return archive
 
 
+@pytest.mark.slow
 def test_a_log_reader_that_goes_away_does_not_stop_a_build(ready, slideseek):
     reading, writing = os.pipe()
     os.close(reading)
@@ -126,6 +130,7 @@ def test_a_log_reader_that_goes_away_does_not_stop_a_build(ready, slideseek):
     assert [e["indexed"] for e in slideseek("status", "-a", ready, "--json").json["engines"]] == [7, 7]
 
 
+@pytest.mark.slow
 def test_an_interrupted_build_exits_with_130_and_goes_on(ready, slideseek):
     process = subprocess.Popen(
         [*RUN, "build", "-a", str(ready)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True

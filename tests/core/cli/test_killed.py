@@ -8,6 +8,10 @@ import sys
 import threading
 import time
 
+import pytest
+
+pytestmark = pytest.mark.slow
+
 KILLS = 20
 
 

@@ -50,6 +50,7 @@ def test_equals_the_per_patch_average(activation, sites, labels, hidden):
     torch.testing.assert_close(out / 17, per_patch(network, x, site), rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_equals_the_per_patch_average_in_float32_at_full_size():
     network = CVAE.seeded(0, Shape(1024, 10, 29), "relu")
     features = np.random.default_rng(0).normal(size=(20, 1024)).astype(np.float32)
@@ -80,6 +81,7 @@ def test_equals_finite_differences():
         assert float(out[place]) == pytest.approx(slope, rel=1e-4, abs=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [1, 5, 60, 400])
 def test_chosen_entries_equal_the_whole(count):
     network = make()
@@ -141,6 +143,7 @@ def test_the_bits_depend_neither_on_the_threads_nor_on_company(activation, hidde
             assert [mean.tobytes() for mean in gradients.means(inputs, threads)] == alone
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_the_bits_are_the_same_at_full_size(dtype):
     shape = Shape(1024, 10, 29)
@@ -206,6 +209,7 @@ def test_what_a_chunk_left_in_memory_is_gone_with_the_next(every, monkeypatch):
     assert len(made) == 20 and max(alive) <= 2
 
 
+@pytest.mark.slow
 def test_a_long_slide_is_taken_in_chunks_with_bounded_memory(tmp_path):
     import tracemalloc
 

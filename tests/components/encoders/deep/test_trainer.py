@@ -134,6 +134,7 @@ print("same" if bits(resumed) == bits(whole) else "other", "resumed at", seen[0]
 """
 
 
+@pytest.mark.slow
 def test_ten_kills_change_no_bit(tmp_path):
     done = subprocess.run([sys.executable, "-c", KILLER, str(tmp_path)], capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr

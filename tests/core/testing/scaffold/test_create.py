@@ -12,6 +12,7 @@ from slideseek.plugins import COMPONENT_KINDS, ComponentKind
 from slideseek.testing.scaffold import create
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", COMPONENT_KINDS)
 def test_generated_tests_pass(tmp_path: Path, kind: ComponentKind) -> None:
     made = create(tmp_path, f"toy-{kind}", kind)
