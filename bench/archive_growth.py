@@ -139,7 +139,7 @@ def _warm_up(root: Path, name: str, slide: Path) -> None:
     with Archive(root) as archive:
         add_slides(archive, [slide], stated=StatedMpp(1.0))
         build(archive, load_registry())
-        found = Searcher(archive, open_engine(archive, archive.config.engine(name), load_registry()))
+        found = Searcher.open(archive, name)
         found.search(found.query(NEW))
 
 
@@ -148,7 +148,7 @@ def measure(root: Path, name: str, slide: Path) -> None:
     registry = load_registry()
 
     def searcher(archive: Archive) -> Searcher:
-        return Searcher(archive, open_engine(archive, archive.config.engine(name), registry))
+        return Searcher.open(archive, name, registry)
 
     def ask(found: Searcher, **options: object) -> Answer:
         return found.search(found.query(_name(7)), k=10, **options)  # type: ignore[arg-type]

@@ -12,9 +12,9 @@ import pytest
 from slideseek.cli import cli
 from slideseek.config import parse_config
 from slideseek.engine import make_engines
-from slideseek.plugins import load_registry
-from slideseek_apps.bench.cell_plans import expand
+from slideseek.plugins import KINDS, load_registry
 from slideseek_apps.bench.config import parse_bench_config
+from slideseek_apps.bench.sweeps import expand_sweeps
 
 ROOT = Path(__file__).resolve().parents[1]
 COMMANDS = cli.list_commands(click.Context(cli))
@@ -36,8 +36,9 @@ def test_every_engine_block_loads(block):
 
 @pytest.mark.parametrize("block", BENCH_BLOCKS)
 def test_every_benchmark_block_loads(block):
-    config = parse_bench_config(tomllib.loads(block), ROOT, "the page")
-    for variant in (v for engine in config.engines for v in expand(engine, load_registry())):
+    registry = load_registry(kinds=KINDS)
+    config = parse_bench_config(tomllib.loads(block), ROOT, "the page", registry)
+    for variant in (v for engine in config.engines for v in expand_sweeps(engine, registry)):
         assert variant.make_encoder(0).spec(1024)
 
 

@@ -274,6 +274,16 @@ class BatchIndex(Index, Protocol):
 
 
 @runtime_checkable
+class StatesExactness(Index, Protocol):
+    """An index that says whether its hits are always the nearest codes. One that does not say counts as approximate."""
+
+    @property
+    def exact(self) -> bool:
+        """Whether every search compares all candidates; false for an approximate index."""
+        ...
+
+
+@runtime_checkable
 class Fingerprinted(Protocol):
     """A component whose output depends on more than its options."""
 

@@ -10,7 +10,8 @@ import json
 import platform
 import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
@@ -30,8 +31,12 @@ from slideseek.digests import digest
 from slideseek.engine import Engine, pack_resolved, signature
 from slideseek.errors import DamagedError, SlideseekError
 from slideseek.indexing.stage_cache import StageCache
-from slideseek.interfaces import Checkpointed
+from slideseek.interfaces import BatchEncoder, Checkpointed
+from slideseek.types import Bag, Code
 from slideseek.version import __version__
+
+ENCODE_BATCH, ENCODE_BYTES = 16, 64 * 2**20
+"""Slides encoded together at most, and bytes of their features: enough to share the cost of a pass."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,23 +207,63 @@ class Builder:
             return
         self.reporter.phase(f"codes of {engine.name}", len(todo), brief=True)
         with self.summary.timed("encode"):
-            for slide in self.catalog.slides.some(todo):
-                self.reporter.begin(slide.id)
-                self._tell(self._encode_one(engine, slide))
+            for batch in self._batches(engine, self.catalog.slides.some(todo)):
+                for report in self._encode_batch(engine, batch):
+                    self._tell(report)
 
-    def _encode_one(self, engine: Engine, slide: SlideRow) -> SlideReport:
+    def _batches(self, engine: Engine, slides: Sequence[SlideRow]) -> Iterator[list[SlideRow]]:
+        """Yield the slides to encode together: one by one unless the encoder takes several."""
+        batch: list[SlideRow] = []
+        held, most = 0, ENCODE_BATCH if isinstance(engine.encoder, BatchEncoder) else 1
+        for slide in slides:
+            record = self.stages.record(engine, "featurize", slide)
+            size = 4 * engine.featurizer.width * record.items if record else 0
+            if batch and (len(batch) == most or held + size > ENCODE_BYTES):
+                yield batch
+                batch, held = [], 0
+            batch.append(slide)
+            held += size
+        if batch:
+            yield batch
+
+    def _encode_batch(self, engine: Engine, slides: Sequence[SlideRow]) -> Iterator[SlideReport]:
+        """Encode some slides together where the encoder can, and commit them one by one."""
+        together: dict[str, tuple[Code, float]] = {}
+        if len(slides) > 1:
+            started = time.perf_counter()
+            # Whatever goes wrong in a batch, each slide is then encoded alone, and the one to blame is named.
+            with suppress(Exception):
+                bags = [self._bag(engine, slide) for slide in slides if self._uncoded(engine, slide)]
+                codes = engine.encode_many(bags)
+                share = (time.perf_counter() - started) / max(1, len(codes))
+                together = {code.slide_id: (code, share) for code in codes}
+        for slide in slides:
+            self.reporter.begin(slide.id)
+            yield self._encode_one(engine, slide, together.get(slide.id))
+
+    def _encode_one(self, engine: Engine, slide: SlideRow, made: tuple[Code, float] | None) -> SlideReport:
+        """Keep a slide's code. made: the code and its share of the time, where the slide was encoded in a batch."""
         started = time.perf_counter()
-        key, feature_key = self.stages.key(engine, "encode", slide), self.stages.key(engine, "featurize", slide)
+        key = self.stages.key(engine, "encode", slide)
         try:
             payload = self.stages.sound(key)
             if payload is None:
-                self._heal(slide, feature_key)
-                code = engine.encode(self.archive.bag(feature_key, slide.record))
+                code = made[0] if made else engine.encode(self._bag(engine, slide))
                 payload = pack_code(key, code, engine.spec)
         except Exception as error:
             failure = as_slide_error("encoding", error)
             return self._attempts.fail(engine, "encode", slide, failure, time.perf_counter() - started)
-        return self._attempts.keep(engine, "encode", slide, payload, time.perf_counter() - started)
+        seconds = time.perf_counter() - started + (made[1] if made else 0.0)
+        return self._attempts.keep(engine, "encode", slide, payload, seconds)
+
+    def _uncoded(self, engine: Engine, slide: SlideRow) -> bool:
+        return self.catalog.payload(self.stages.key(engine, "encode", slide)) is None
+
+    def _bag(self, engine: Engine, slide: SlideRow) -> Bag:
+        """Return a slide's features, computed again first if their file is missing or damaged."""
+        key = self.stages.key(engine, "featurize", slide)
+        self._heal(slide, key)
+        return self.archive.bag(key, slide.record)
 
     def _heal(self, slide: SlideRow, key: str) -> None:
         """Compute features again whose file is missing or damaged, before something is learnt or made from them."""

@@ -36,6 +36,7 @@ mag_option = click.option(
 
 HOW_TO_GIVE = {
     "k": "pass -k 1 or more",
+    "kind": "pass one of --region, --patch and --case",
     "region": "pass --region FILE.geojson",
     "site": "pass --site",
     "patient": "pass --patient",

@@ -1,1 +1,1 @@
-"""Comparing engines: protocols, measures and what they are computed from."""
+"""The benchmark: compare engines on a dataset, and score the ranked lists of any system."""

@@ -1,8 +1,9 @@
 """Percentile bootstrap over patients.
 
-Slides of one patient are not independent, so patients are drawn with replacement and a patient's slides come and go
-together. The percentile interval is used: it needs no variance formula, keeps within [0, 1], and a statistic that no
-resample changes has an interval of length zero, as it should.
+Slides of one patient are not independent, so patients are drawn with replacement, each with all its slides. The
+percentile interval needs no variance formula, stays within [0, 1], and has length zero for a statistic that is the same
+in every resample. `scipy.stats.bootstrap` is not used: it would compute each statistic again from the slides of every
+resample, where weights per patient do the same by one matrix product.
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ from slideseek_apps.bench.class_sums import Statistic
 RESAMPLES = 2000
 LEVEL = 0.95
 _CHUNK_VALUES = 4_000_000
-"""Weights held at a time, to bound the memory a large archive takes."""
+"""Number of weights held at a time, to bound memory for large archives."""
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A number or an array of numbers with its interval: `low` and `high` bound the middle 95 % of the resamples."""
+    """A number, or an array of numbers, with its interval: `low` and `high` bound the middle 95 % of the resamples."""
 
     value: Float64
     low: Float64
@@ -32,10 +33,10 @@ class Estimate:
 
 
 class Resampled:
-    """The sums of the patients as they are, and of many bootstrap samples of them.
+    """Sums over all patients, and over many bootstrap samples of the patients.
 
-    sums: float64 (seeds, patients, classes, parts), see `class_sums`. One draw of patients serves all seeds, and the
-    same seed of the bootstrap gives every engine the same draws.
+    sums: float64 (seeds, patients, classes, parts), see `class_sums`. All seeds share the draws of patients, and with
+    the same bootstrap seed all engines do.
     """
 
     def __init__(self, sums: Float64, resamples: int = RESAMPLES, seed: int = 0) -> None:
@@ -59,7 +60,7 @@ class Resampled:
 
 
 def draw_patients(patients: int, resamples: int, seed: int) -> Iterator[Float64]:
-    """Yield float64 (some resamples, patients): how often each patient is in each sample; in all `resamples` rows."""
+    """Yield float64 (some resamples, patients): how often each patient is in a sample; `resamples` rows in all."""
     rng = np.random.default_rng([seed, patients])
     rows = max(1, _CHUNK_VALUES // patients)
     for start in range(0, resamples, rows):
@@ -69,9 +70,9 @@ def draw_patients(patients: int, resamples: int, seed: int) -> Iterator[Float64]
 
 
 def weighted_sums(sums: Float64) -> Callable[[Float64], Float64]:
-    """Return the product of weights (rows, patients) with sums (patients, columns).
+    """Return a function that multiplies weights (rows, patients) with sums (patients, columns).
 
-    A patient has slides of one or two classes, so most of the sums are zero: the product is made with the others alone.
+    A patient has slides of one or two classes, so most sums are zero: the matrix is sparse.
     """
     columns = csr_array(sums.T)
 
@@ -82,7 +83,7 @@ def weighted_sums(sums: Float64) -> Callable[[Float64], Float64]:
 
 
 def mean_over_seeds(values: Float64, axis: int) -> Float64:
-    """Return the mean along the axis of seeds over those that have a value; nan where none has."""
+    """Return the mean along the axis of seeds over the seeds with a value; nan where none has one."""
     known = ~np.isnan(values)
     number = known.sum(axis)
     total = np.where(known, values, 0.0).sum(axis)
@@ -91,7 +92,7 @@ def mean_over_seeds(values: Float64, axis: int) -> Float64:
 
 
 def _percentiles(values: Float64, percent: tuple[float, float]) -> tuple[Float64, Float64]:
-    """Return two percentiles along the first axis, nan left out (a class no sample holds has none)."""
+    """Return two percentiles along the first axis, without nan (the class is in no sample)."""
     if not np.isnan(values).any():
         low, high = np.percentile(values, percent, axis=0)
         return np.asarray(low), np.asarray(high)

@@ -1,4 +1,4 @@
-"""The ready configurations: the paper's tables and figures, kept as package data."""
+"""The bundled configurations: the paper's tables and figures, kept as package data."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ class FoundConfig:
     base: Path
 
 
-def ready_configs() -> dict[str, str]:
-    """Return the titles of the ready configurations by name."""
+def bundled_configs() -> dict[str, str]:
+    """Return the titles of the bundled configurations by name."""
     return {path.stem: str(tomllib.loads(path.read_text("utf-8"))["title"]) for path in sorted(FOLDER.glob("*.toml"))}
 
 
 def find_config(text: str) -> FoundConfig:
-    """Return a configuration named by a file or by the name of a ready one; a file of that name wins."""
+    """Return the configuration in a file, or the bundled one of that name; a file of that name wins."""
     path = Path(text)
     if path.is_file():
         return FoundConfig(path.stem, read_bench_config(path), path.resolve().parent)
-    ready = FOLDER / f"{text}.toml"
-    if path.name == text and ready.is_file():
-        return FoundConfig(text, read_bench_config(ready), Path.cwd())
+    bundled = FOLDER / f"{text}.toml"
+    if path.name == text and bundled.is_file():
+        return FoundConfig(text, read_bench_config(bundled), Path.cwd())
     raise UsageError(
-        f"{text!r} is neither a file nor a ready configuration",
-        did_you_mean(text, ready_configs(), f"ready: {', '.join(ready_configs())}"),
+        f"{text!r} is neither a file nor a bundled configuration",
+        did_you_mean(text, bundled_configs(), f"bundled: {', '.join(bundled_configs())}"),
     )

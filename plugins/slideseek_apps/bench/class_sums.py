@@ -1,13 +1,13 @@
-"""Sums over slides by patient and class: what every mean over slides, and every F1, is made of.
+"""Sums over slides by patient and class, from which F1 and all means over slides are computed.
 
-The first two axes of the arrays made here are (patients, classes), so a weight a patient, drawn by a bootstrap or a
-permutation, turns them into (classes, parts) by one product. Two families of parts:
+The first two axes of the arrays are (patients, classes). So weights per patient, from a bootstrap or a permutation,
+turn them into (classes, parts) by one matrix product. There are two families of parts:
 
-- counts: (truth, said, both), the slides of the class, those voted to be of it, and those where both hold;
+- counts: (truth, said, both), the slides of the class, the slides voted into it, and the slides that are both;
 - values: (truth, value), the slides of the class and the sum of a per-query measure over them.
 
 The statistics take arrays (..., classes, parts) and return (..., classes) or (...). A class without a slide, which a
-bootstrap sample may have, is nan in the former and has no part in the latter.
+bootstrap sample may have, is nan in the former and is left out of the latter.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Statistic: TypeAlias = Callable[[Float64], Float64]
 
 
 def count(patients: Int64, truth: Int64, said: Int64, size: tuple[int, int]) -> Float64:
-    """Return counts, float64 (patients, classes, 3); `said` is -1 where the vote is for none of the classes."""
+    """Return counts, float64 (patients, classes, 3); `said` is -1 for a vote for none of the classes."""
     sums = np.zeros((*size, 3))
     np.add.at(sums[..., 0], (patients, truth), 1)
     voted = said >= 0
@@ -34,7 +34,7 @@ def count(patients: Int64, truth: Int64, said: Int64, size: tuple[int, int]) -> 
 
 
 def collect(patients: Int64, truth: Int64, values: Float64, size: tuple[int, int]) -> Float64:
-    """Return values, float64 (patients, classes, 2), of one number a query; nan leaves the query out."""
+    """Return values, float64 (patients, classes, 2), of one number per query; nan leaves the query out."""
     known = ~np.isnan(values)
     sums = np.zeros((*size, 2))
     np.add.at(sums[..., 0], (patients[known], truth[known]), 1)
@@ -43,7 +43,7 @@ def collect(patients: Int64, truth: Int64, values: Float64, size: tuple[int, int
 
 
 def precision(counts: Float64) -> Float64:
-    """Return precision per class: 0 where nothing was voted to be of the class."""
+    """Return precision per class: 0 where no slide was voted into the class."""
     return _of_present(counts, _ratio(counts[..., 2], counts[..., 1]))
 
 
@@ -58,7 +58,7 @@ def f1(counts: Float64) -> Float64:
 
 
 def accuracy(counts: Float64) -> Float64:
-    """Return the share of slides whose vote is true."""
+    """Return the share of slides whose vote is right."""
     return _ratio(counts[..., 2].sum(-1), counts[..., 0].sum(-1))
 
 

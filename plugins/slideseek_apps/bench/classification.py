@@ -10,53 +10,55 @@ from threadpoolctl import threadpool_limits
 
 from slideseek.errors import UsageError
 from slideseek.types import Code, CodeSpec, Float32
+from slideseek_apps.bench.cell_run import CellRun
 from slideseek_apps.bench.config import Classifier
-from slideseek_apps.bench.folds import Rounds
+from slideseek_apps.bench.folds import target_of
 from slideseek_apps.bench.results import Prediction
-from slideseek_apps.bench.splits import target_of
 
 
-def classify(rounds: Rounds, options: Classifier) -> list[Prediction]:
-    """Return the class of every test slide, by slide id; a slide that could not be encoded has class "".
+def classify(run: CellRun, options: Classifier) -> list[Prediction]:
+    """Return the class of every test slide, sorted by slide id; a slide that could not be encoded has class "".
 
     Encoder and classifier learn from the training side of each fold. Codes of different spaces (the sites of a
-    conditioned encoder) are not comparable: each space has a classifier of its own. In a vertical protocol each site
-    has one, as the classes of another site are no answer.
+    conditioned encoder) do not compare, so each space has its own classifier. In a vertical protocol each site has its
+    own, since classes of another site are not among the answers.
     """
-    plan = rounds.plan
+    plan = run.plan
     if plan.spec.many:
         raise UsageError(
-            f"engine {plan.variant.engine!r} codes a slide by a set of rows; a classifier needs one row",
+            f"engine {plan.variant.engine!r} makes several rows per slide; a classifier needs one row",
             "leave it out of the classification",
         )
     if plan.protocol.fit == "none":
-        raise UsageError("a classifier learns: fit = 'none' leaves it nothing", "set fit = 'folds' or 'split'")
+        raise UsageError(
+            "a classifier learns, and fit = 'none' leaves it no training slides", "set fit = 'folds' or 'split'"
+        )
     found: list[Prediction] = []
-    for fold, _, coded in rounds:
-        records = rounds.records
-        rounds.costs.stored.append(sum(code.nbytes for code in coded.codes.values()) / len(coded.codes))
+    for fold, _, encoded in run:
+        records = run.records
+        run.costs.stored.append(sum(code.nbytes for code in encoded.codes.values()) / len(encoded.codes))
         scope = {
-            i: (coded.codes[records[i].id].space, _scope(rounds, i))
+            i: (encoded.codes[records[i].id].space, _scope(run, i))
             for i in (*fold.train, *fold.test)
-            if records[i].id in coded.codes
+            if records[i].id in encoded.codes
         }
         for name in sorted(set(scope.values())):
             train, test = ([i for i in side if scope.get(i) == name] for side in (fold.train, fold.test))
             truths = [target_of(records[i], plan.protocol) for i in train]
             said = _predict(
-                embed([coded.codes[records[i].id] for i in train], plan.spec),
+                embed([encoded.codes[records[i].id] for i in train], plan.spec),
                 truths,
-                embed([coded.codes[records[i].id] for i in test], plan.spec),
+                embed([encoded.codes[records[i].id] for i in test], plan.spec),
                 options,
                 plan.seed,
             )
-            found.extend(_prediction(rounds, i, fold.number, answer) for i, answer in zip(test, said))
-        found.extend(_prediction(rounds, i, fold.number, "") for i in fold.test if i not in scope)
+            found.extend(_prediction(run, i, fold.number, answer) for i, answer in zip(test, said))
+        found.extend(_prediction(run, i, fold.number, "") for i in fold.test if i not in scope)
     return sorted(found, key=lambda prediction: prediction.query_id)
 
 
 def embed(codes: Sequence[Code], spec: CodeSpec) -> Float32:
-    """Return codes as float32 (slides, width): floats as they are, a bit as 1 or -1."""
+    """Return codes as float32 (slides, width): floats unchanged, a bit as 1 or -1."""
     if spec.kind != "bits":
         return (
             np.concatenate([code.rows for code in codes]).astype(np.float32)
@@ -67,11 +69,11 @@ def embed(codes: Sequence[Code], spec: CodeSpec) -> Float32:
     return (np.array(rows, dtype=np.float32).reshape(-1, spec.width) * 2 - 1).astype(np.float32)
 
 
-def _predict(train: Float32, truths: Sequence[str], asked: Float32, options: Classifier, seed: int) -> list[str]:
-    if not len(asked) or not len(train):
-        return [""] * len(asked)
+def _predict(train: Float32, truths: Sequence[str], test: Float32, options: Classifier, seed: int) -> list[str]:
+    if not len(test) or not len(train):
+        return [""] * len(test)
     if len(set(truths)) == 1:
-        return [truths[0]] * len(asked)
+        return [truths[0]] * len(test)
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.neural_network import MLPClassifier
 
@@ -90,13 +92,13 @@ def _predict(train: Float32, truths: Sequence[str], asked: Float32, options: Cla
     with threadpool_limits(1), warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # the number of epochs is an option, not a failure
         network.fit((train - centre) / scale, list(truths))
-        return [str(answer) for answer in network.predict((asked - centre) / scale)]
+        return [str(answer) for answer in network.predict((test - centre) / scale)]
 
 
-def _scope(rounds: Rounds, i: int) -> str:
-    return rounds.records[i].site if rounds.plan.protocol.mode == "vertical" else ""
+def _scope(run: CellRun, i: int) -> str:
+    return run.records[i].site if run.plan.protocol.mode == "vertical" else ""
 
 
-def _prediction(rounds: Rounds, i: int, fold: int, answer: str) -> Prediction:
-    record = rounds.records[i]
-    return Prediction(record.id, target_of(record, rounds.plan.protocol), record.patient, str(fold), answer)
+def _prediction(run: CellRun, i: int, fold: int, answer: str) -> Prediction:
+    record = run.records[i]
+    return Prediction(record.id, target_of(record, run.plan.protocol), record.patient, str(fold), answer)

@@ -11,8 +11,9 @@ from typing import Any, Literal, TypeAlias
 from slideseek.did_you_mean import did_you_mean
 from slideseek.errors import UsageError
 from slideseek.options import from_table
-from slideseek_apps.bench.datasets import ADAPTERS
-from slideseek_apps.bench.guard_options import Guards
+from slideseek.plugins import Registry
+from slideseek_apps.bench.datasets import adapter_class
+from slideseek_apps.bench.leak_guards import Guards
 from slideseek_apps.bench.protocol import Protocol
 
 Task: TypeAlias = Literal["retrieval", "classification", "training"]
@@ -22,8 +23,8 @@ Task: TypeAlias = Literal["retrieval", "classification", "training"]
 class EngineEntry:
     """One `[[engine]]` table: an encoder and an index over features that are already there.
 
-    encoder, index: component tables with `use`; without an index the exact one for the encoder's codes is taken.
-    protocols: names of the protocols the engine takes part in, all when empty.
+    encoder, index: component tables with `use`; without an index, an exact one for the encoder's codes is used (see
+    `default_index`). protocols: names of the protocols the engine takes part in, all when empty.
     """
 
     name: str
@@ -34,9 +35,9 @@ class EngineEntry:
 
 @dataclass(frozen=True, slots=True)
 class Classifier:
-    """The table `[classifier]`: two fully connected layers on the frozen code.
+    """The table `[classifier]`: two fully connected layers on the frozen code, trained with Adam.
 
-    hidden: width of the first. epochs, batch_size, learning_rate, weight_decay: of Adam.
+    hidden: width of the first layer. epochs, batch_size, learning_rate, weight_decay: of the training.
     """
 
     hidden: int = 128
@@ -55,7 +56,7 @@ class Classifier:
 
 @dataclass(frozen=True, slots=True)
 class _Top:
-    """The keys of a configuration outside of its tables. top: high-variance dimensions a training cell keeps."""
+    """The top-level keys of a configuration. top: dimensions of highest variance that a training cell keeps."""
 
     name: str = "benchmark"
     title: str = ""
@@ -66,9 +67,10 @@ class _Top:
 
 @dataclass(frozen=True, slots=True)
 class BenchConfig:
-    """A whole configuration. data: the same as plain TOML data, overrides applied, kept with the results.
+    """A whole configuration.
 
-    base: the folder relative paths start at.
+    base: the folder relative paths start at. data: the configuration as plain TOML data, with the changes from the
+    command line; it is kept with the results.
     """
 
     name: str
@@ -101,16 +103,19 @@ def read_bench_config(path: Path) -> dict[str, Any]:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise UsageError(
-            f"cannot read {path}: {error.strerror}", "'slideseek bench run --list' shows the ready ones"
+            f"cannot read {path}: {error.strerror}", "'slideseek bench run --list' shows the bundled ones"
         ) from error
     except UnicodeDecodeError as error:
         raise UsageError(f"{path} is not UTF-8 text (byte {error.start})", "save it as UTF-8") from error
     except tomllib.TOMLDecodeError as error:
-        raise UsageError(f"{path} is not TOML: {error}", "mend that line") from error
+        raise UsageError(f"{path} is not TOML: {error}", "fix that line") from error
 
 
-def parse_bench_config(data: Mapping[str, Any], base: Path, source: str) -> BenchConfig:
-    """Check the shape of a configuration; components are checked when the grid is made. source: its name in errors."""
+def parse_bench_config(data: Mapping[str, Any], base: Path, source: str, registry: Registry) -> BenchConfig:
+    """Check the shape of a configuration and the kind of its dataset; components are checked when the grid is made.
+
+    source: the configuration's name in errors.
+    """
     tables = ("dataset", "protocol", "engine", "guards", "classifier")
     top = from_table(_Top, {key: value for key, value in data.items() if key not in tables}, source)
     if not top.seeds or len(set(top.seeds)) != len(top.seeds) or min(top.seeds) < 0:
@@ -137,7 +142,7 @@ def parse_bench_config(data: Mapping[str, Any], base: Path, source: str) -> Benc
         top.task,
         top.seeds,
         top.top,
-        _dataset(data, source),
+        _dataset(data, source, registry),
         protocols,
         engines,
         from_table(Guards, _dict(data.get("guards", {}), "guards"), "guards"),
@@ -147,16 +152,14 @@ def parse_bench_config(data: Mapping[str, Any], base: Path, source: str) -> Benc
     )
 
 
-def _dataset(data: Mapping[str, Any], source: str) -> Mapping[str, Any]:
+def _dataset(data: Mapping[str, Any], source: str, registry: Registry) -> Mapping[str, Any]:
     table = _dict(data.get("dataset", {}), "dataset")
     if "path" not in table:
         raise UsageError(f"{source} names no data", "pass --data PATH, or add a table [dataset] with kind and path")
-    kind = table.get("kind")
-    if kind not in ADAPTERS:
-        raise UsageError(
-            f"dataset.kind: {'missing' if kind is None else f'no kind {kind!r}'}",
-            did_you_mean(str(kind), ADAPTERS, f"one of {', '.join(ADAPTERS)}"),
-        )
+    if not isinstance(table.get("kind"), str):
+        known = ", ".join(entry.name for entry in registry.registrations("dataset"))
+        raise UsageError(f"dataset.kind: {table.get('kind', 'missing')}", f"write one of {known}")
+    adapter_class(registry, table["kind"])
     return table
 
 

@@ -1,4 +1,4 @@
-"""Fit encoders for a benchmark: fresh ones, on training slides alone; interrupted trainings go on."""
+"""Fit fresh encoders on training slides alone; a training that was interrupted is resumed from its checkpoint."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from slideseek.engine import resolved_settings
 from slideseek.errors import DamagedError, PluginError, SlideseekError, one_line
 from slideseek.interfaces import Checkpointed, Encoder, Trainable
 from slideseek.types import SlideRecord
-from slideseek_apps.bench.cell_plans import CellPlan
-from slideseek_apps.bench.opaque_ids import BlindBags, Blindfold
+from slideseek_apps.bench.grid import CellPlan
+from slideseek_apps.bench.opaque_ids import OpaqueBags, OpaqueIds
+from slideseek_apps.bench.plugin_output import FIX_PLUGIN
 
 OnEpoch = Callable[[Mapping[str, float]], None]
 
@@ -27,25 +28,25 @@ _OPTIONS = "options.json"
 class Fitter:
     """Fit the encoder of a cell on some slides; trainings with checkpoints are kept in `folder`.
 
-    Options that only say how a trained network is read do not train another one: an encoder that finds a finished
-    checkpoint of its own training takes it, whichever variant of the engine trained it.
+    Variants that differ only in how a trained network is read share one training: an encoder that finds a finished
+    checkpoint of its own training uses it, whichever variant made it.
     """
 
-    def __init__(self, plan: CellPlan, blindfold: Blindfold, folder: Path, on_epoch: OnEpoch) -> None:
-        self._plan, self._blindfold, self._folder, self._on_epoch = plan, blindfold, folder, on_epoch
+    def __init__(self, plan: CellPlan, opaque: OpaqueIds, folder: Path, on_epoch: OnEpoch) -> None:
+        self._plan, self._opaque, self._folder, self._on_epoch = plan, opaque, folder, on_epoch
         self.seconds = 0.0
         self.training: Path | None = None
 
     def fit(self, records: Sequence[SlideRecord]) -> Encoder:
         """Return a fresh encoder; one that learns has learnt from these slides and no others.
 
-        `seconds` then counts the wall time of fitting, that of a training found done included. `training` is the
-        folder of the last checkpoint, with the training log.
+        `seconds` then includes the wall time of fitting, also that of a training that was already finished. `training`
+        is the folder of the last checkpoint, with the training log.
         """
         encoder = self._make()
         if not isinstance(encoder, Trainable):
             return encoder
-        bags = BlindBags(self._blindfold, [record.id for record in records])
+        bags = OpaqueBags(self._opaque, [record.id for record in records])
         labels, groups = [record.label for record in records], [record.patient for record in records]
         try:
             if isinstance(encoder, Checkpointed):
@@ -55,20 +56,20 @@ class Fitter:
             self.seconds += time.perf_counter() - started
         except SlideseekError as error:
             raise self._explained(error) from error
-        except Exception as error:  # whatever a plugin raises is told as the plugin's
-            raise self._crash(error) from error
+        except Exception as error:  # a plugin may raise anything; the message must name it
+            raise PluginError(f"{self._owner} crashed in fit ({one_line(error)})", FIX_PLUGIN) from error
         return encoder
 
     def _checkpointed(
-        self, bags: BlindBags, labels: Sequence[str], groups: Sequence[str], records: Sequence[SlideRecord]
+        self, bags: OpaqueBags, labels: Sequence[str], groups: Sequence[str], records: Sequence[SlideRecord]
     ) -> Encoder:
-        slides = [[record.id, record.label, record.patient, self._blindfold.sites[record.id]] for record in records]
+        slides = [[record.id, record.label, record.patient, self._opaque.sites[record.id]] for record in records]
         use = self._plan.variant.encoder.use
-        home = self._folder / digest([use, self._blindfold.dataset.fingerprint, self._plan.seed, slides])[:24]
+        home = self._folder / digest([use, self._opaque.dataset.fingerprint, self._plan.seed, slides])[:24]
         for place in self._places(home):
             encoder = self._make()
             if not isinstance(encoder, Checkpointed):
-                raise PluginError(f"{self._owner} is not what it was a moment ago", "mend the plugin")
+                raise PluginError(f"{self._owner} has fit_in() only sometimes", FIX_PLUGIN)
             fresh = not place.exists()
             place.mkdir(parents=True, exist_ok=True)
             if fresh:
@@ -85,14 +86,14 @@ class Fitter:
                 if fresh:
                     shutil.rmtree(place)
                     raise
-                continue  # the checkpoint is of another training: look further
+                continue  # the checkpoint is of another training
             self.seconds += spent.total()
             self.training = place
             return encoder
         raise SlideseekError(f"no room for the training of {self._plan.name} in {home}", "remove the folder")
 
     def _places(self, home: Path) -> list[Path]:
-        """Return the trainings of these slides to try: one with these very options first, a new one last."""
+        """Return the training folders to try: those of the same options first, a new one last."""
         there = sorted(place for place in home.glob("[0-9]*") if place.is_dir())
         own = json.dumps(self._settings(), sort_keys=True)
 
@@ -106,28 +107,26 @@ class Fitter:
         return resolved_settings(self._make(), self._plan.variant.encoder.use)
 
     def _make(self) -> Encoder:
-        return self._plan.variant.make_encoder(self._plan.seed)
+        return self._plan.make_encoder()
 
     @property
     def _owner(self) -> str:
-        return self._plan.variant.owner("encoder", self._plan.variant.encoder.use)
+        return self._plan.owner("encoder")
 
     def _explained(self, error: SlideseekError) -> SlideseekError:
-        told = self._blindfold.named(error)
-        if self._plan.protocol.mode == "horizontal" and "site" in told.cause:
+        """Return an error with real slide ids; one about the site says that horizontal protocols hide it."""
+        named = self._opaque.with_real_ids(error)
+        if self._plan.protocol.mode == "horizontal" and "site" in named.cause:
             return SlideseekError(
-                told.cause,
+                named.cause,
                 "a horizontal protocol asks for the site, so bags come without it: give the engine protocols = [...]"
                 " with the vertical ones only",
             )
-        return told
-
-    def _crash(self, error: Exception) -> PluginError:
-        return PluginError(f"{self._owner} crashed in fit ({one_line(error)})", "mend the plugin, or leave it out")
+        return named
 
 
 class _Clock:
-    """Count the seconds epochs take, over all attempts, in a file beside the checkpoint."""
+    """Count the seconds of epochs, over all attempts, in a file beside the checkpoint."""
 
     def __init__(self, path: Path, on_epoch: OnEpoch) -> None:
         self._path, self._on_epoch = path, on_epoch
@@ -136,7 +135,7 @@ class _Clock:
         self._trained = 0.0
 
     def epoch(self, metrics: Mapping[str, float]) -> None:
-        """An epoch is over."""
+        """Note the end of an epoch."""
         now = time.perf_counter()
         self._trained += now - self._last
         self._last = now
@@ -144,5 +143,5 @@ class _Clock:
         self._on_epoch(metrics)
 
     def total(self) -> float:
-        """Return the seconds of all epochs so far and of what came after them this time."""
+        """Return the seconds of all epochs so far and, of this attempt, of what came after them."""
         return float(self._before) + time.perf_counter() - self._started

@@ -1,7 +1,7 @@
-"""Measures of one ranked list. Every convention that changes a number has a name.
+"""Measures of one ranked list: the majority vote and its ties, P@k, AP@k (for mAP@k), nDCG@k, the same-centre share.
 
-A list may be shorter than k: a query may find less than it asked for. `relevance` says of each hit, nearest first,
-whether it carries the query's label.
+Every convention that changes a number has a name. A list may be shorter than k. `relevance` holds for each hit, nearest
+first, whether it has the query's label.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ LENGTHS: tuple[Length, ...] = get_args(Length)
 def precision_at(relevance: Sequence[bool], k: int, length: Length = "k") -> float:
     """Return the share of relevant hits among the first k.
 
-    length: `k` counts a hit that is missing as irrelevant; `found` divides by the hits there are. No hits give 0.
+    length: `k` counts a missing hit as irrelevant; `found` divides by the number of hits. No hits give 0.
     """
     head = relevance[:k]
     divisor = k if length == "k" else len(head)
@@ -32,9 +32,9 @@ def average_precision_at(
 ) -> float:
     """Return AP@k: the sum of P@i over the relevant ranks i <= k, divided.
 
-    divisor: `hits` is the number of relevant hits among the first k, `k` is k, and `min(k, relevant)` the most hits a
-    list of length k could hold, with `relevant` the number of relevant slides that could be found. Nothing relevant
-    gives 0.
+    divisor: `hits` is the number of relevant hits among the first k, `k` is k, and `min(k, relevant)` is the largest
+    number of relevant hits a list of length k can have; `relevant` is the number of relevant candidates. Nothing
+    relevant gives 0.
     """
     total = found = 0.0
     for rank, right in enumerate(relevance[:k], 1):
@@ -47,7 +47,8 @@ def average_precision_at(
 def ndcg_at(relevance: Sequence[bool], k: int, ideal: Divisor = "hits", relevant: int | None = None) -> float:
     """Return nDCG@k with gains of 0 and 1 and the discount log2(rank + 1).
 
-    ideal: how many relevant hits the perfect list starts with; the names are those of `average_precision_at`.
+    ideal: the number of relevant hits of the perfect list, named as in `average_precision_at`. scikit-learn's
+    `ndcg_score` has only one of these conventions.
     """
     head = relevance[:k]
     gain = sum(1 / log2(rank + 1) for rank, right in enumerate(head, 1) if right)
@@ -57,7 +58,7 @@ def ndcg_at(relevance: Sequence[bool], k: int, ideal: Divisor = "hits", relevant
 
 
 def same_center_share_at(center: str, centers: Sequence[str], k: int) -> float | None:
-    """Return the share of the query's own centre among the first k hits whose centre is known; None without any."""
+    """Return the share of the query's centre among the hits of the first k with a known centre; None without any."""
     known = [other for other in centers[:k] if other]
     return sum(other == center for other in known) / len(known) if center and known else None
 
@@ -68,5 +69,5 @@ def _divisor(name: Divisor, found: int, k: int, relevant: int | None) -> int:
     if name == "k":
         return k
     if relevant is None or relevant < found:
-        raise ValueError(f"relevant: at least {found}, as many as were found, not {relevant}")
+        raise ValueError(f"relevant: at least {found}, the number found, not {relevant}")
     return min(k, relevant)

@@ -1,4 +1,4 @@
-"""The peak of memory a piece of work needs."""
+"""Measure peak memory."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ _STATUS, _RESET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
 
 def reset_peak() -> None:
-    """Start counting the peak anew, where the system can (Linux); elsewhere it is that of the whole process."""
+    """Reset the peak where the system can (Linux); elsewhere it is that of the whole process."""
     with contextlib.suppress(OSError):
         _RESET.write_text("5")
 
 
 def peak_mb() -> float:
-    """Return the peak of resident memory in MiB since the last reset."""
+    """Return the peak resident memory in MiB since the last reset."""
     with contextlib.suppress(OSError):
         for line in _STATUS.read_text().splitlines():
             if line.startswith("VmHWM:"):

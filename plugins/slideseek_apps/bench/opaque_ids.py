@@ -1,4 +1,4 @@
-"""Bags as an encoder may see them: under names that say nothing, without what is asked for."""
+"""Bags as encoders see them: under opaque ids, and without the site where the site is the answer."""
 
 from __future__ import annotations
 
@@ -14,34 +14,34 @@ from slideseek_apps.bench.protocol import Protocol
 
 
 @dataclass(frozen=True)
-class Blindfold:
-    """Hand bags to plugins under opaque ids.
+class OpaqueIds:
+    """Replace slide ids before plugins see them.
 
-    Slide ids often carry a diagnosis, and equal distances are ordered by id: with opaque ids neither can help. In a
-    horizontal protocol the site is what is asked for, so bags come without it.
+    Slide ids often contain a diagnosis, and equal distances are ordered by id: with opaque ids neither can help. In a
+    horizontal protocol the site is the answer, so bags come without it.
 
-    names: by slide id, the opaque id. real: the other way round. sites: by slide id, the site to give.
+    ids: opaque ids by slide id. real: slide ids by opaque id. sites: by slide id, the site of its bag.
     """
 
     dataset: Dataset
-    names: Mapping[str, str]
+    ids: Mapping[str, str]
     real: Mapping[str, str]
     sites: Mapping[str, str]
 
     @classmethod
-    def make(cls, dataset: Dataset, records: Sequence[SlideRecord], protocol: Protocol) -> Blindfold:
+    def make(cls, dataset: Dataset, records: Sequence[SlideRecord], protocol: Protocol) -> OpaqueIds:
         """Make opaque ids that depend on the dataset alone."""
-        names = {record.id: f"slide-{digest([dataset.fingerprint, record.id])[:16]}" for record in records}
+        ids = {record.id: f"slide-{digest([dataset.fingerprint, record.id])[:16]}" for record in records}
         shown = protocol.mode == "vertical"
         sites = {record.id: record.site if shown else "" for record in records}
-        return cls(dataset, names, {name: slide_id for slide_id, name in names.items()}, sites)
+        return cls(dataset, ids, {name: slide_id for slide_id, name in ids.items()}, sites)
 
     def bag(self, slide_id: str) -> Bag:
         """Return the bag of a slide as plugins see it."""
-        return replace(self.dataset.bags[slide_id], slide_id=self.names[slide_id], site=self.sites[slide_id])
+        return replace(self.dataset.bags[slide_id], slide_id=self.ids[slide_id], site=self.sites[slide_id])
 
-    def named(self, error: SlideseekError) -> SlideseekError:
-        """Return an error with the slides' own ids in its text, for people."""
+    def with_real_ids(self, error: SlideseekError) -> SlideseekError:
+        """Return an error whose text has the real slide ids, for people."""
         cause, fix = error.cause, error.fix
         for name, slide_id in self.real.items():
             if name in cause:
@@ -51,23 +51,23 @@ class Blindfold:
         return renamed
 
 
-class BlindBags(Sequence[Bag]):
-    """The bags of some slides as plugins see them; each is read when it is asked for."""
+class OpaqueBags(Sequence[Bag]):
+    """The bags of some slides as plugins see them; each is read when it is indexed."""
 
-    def __init__(self, blindfold: Blindfold, slide_ids: Sequence[str]) -> None:
-        self._blindfold = blindfold
-        self._ids = slide_ids
+    def __init__(self, opaque: OpaqueIds, slide_ids: Sequence[str]) -> None:
+        self._opaque = opaque
+        self._slide_ids = slide_ids
 
     def __len__(self) -> int:
-        return len(self._ids)
+        return len(self._slide_ids)
 
     @overload
     def __getitem__(self, at: int) -> Bag: ...
 
     @overload
-    def __getitem__(self, at: slice) -> BlindBags: ...
+    def __getitem__(self, at: slice) -> OpaqueBags: ...
 
-    def __getitem__(self, at: int | slice) -> Bag | BlindBags:
+    def __getitem__(self, at: int | slice) -> Bag | OpaqueBags:
         if isinstance(at, slice):
-            return BlindBags(self._blindfold, self._ids[at])
-        return self._blindfold.bag(self._ids[at])
+            return OpaqueBags(self._opaque, self._slide_ids[at])
+        return self._opaque.bag(self._slide_ids[at])

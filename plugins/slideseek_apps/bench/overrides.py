@@ -1,10 +1,10 @@
-"""Change a configuration from the command line: other data, other options, a quick run."""
+"""Change a configuration from the command line: other data, other options, a quick trial."""
 
 from __future__ import annotations
 
 import copy
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
@@ -12,31 +12,37 @@ from slideseek.did_you_mean import did_you_mean
 from slideseek.errors import UsageError
 from slideseek.options import option_types
 from slideseek.plugins import ComponentKind, Registry
-from slideseek_apps.bench.datasets import ADAPTERS, guess_kind
+from slideseek_apps.bench.datasets import adapter_class, guess_kind
 from slideseek_apps.bench.protocol import Protocol
 
 TABLES = ("dataset", "guards", "classifier")
-TOP = ("name", "title", "task", "seeds", "top")
+TOP_KEYS = ("name", "title", "task", "seeds", "top")
 QUICK = (("epochs", 2), ("protocol.folds", 2))
 
 
-def with_data(data: Mapping[str, Any], path: Path | None, kind: str | None) -> dict[str, Any]:
-    """Return a configuration with another dataset. kind: told from what is at the path when left out."""
+def with_data(
+    data: Mapping[str, Any], path: Path | None, kind: str | None, registry: Registry, note: Callable[[str], None]
+) -> dict[str, Any]:
+    """Return a configuration with another dataset.
+
+    kind: the kind whose adapter recognises the path when left out. note: called with one line per adapter that could
+    not be asked.
+    """
     changed = copy.deepcopy(dict(data))
-    if kind is not None and kind not in ADAPTERS:
-        raise UsageError(f"no dataset kind {kind!r}", did_you_mean(kind, ADAPTERS, f"one of {', '.join(ADAPTERS)}"))
+    if kind is not None:
+        adapter_class(registry, kind)
     if path is not None:
-        changed["dataset"] = {"kind": kind or guess_kind(path), "path": str(path.resolve())}
+        changed["dataset"] = {"kind": kind or guess_kind(path, registry, note), "path": str(path.resolve())}
     elif kind is not None:
-        raise UsageError("--dataset says what kind of data --data is", "pass --data PATH too")
+        raise UsageError("--dataset is the kind of the data that --data names", "pass --data PATH too")
     return changed
 
 
 def with_settings(data: Mapping[str, Any], given: Sequence[str], registry: Registry) -> dict[str, Any]:
     """Return a configuration with `KEY=VALUE` settings applied, in order.
 
-    KEY is `seeds` or another key at the top, `dataset.X`, `protocol.X` (every protocol), `guards.X`, `classifier.X`,
-    `ENGINE.X` (an option of one engine) or `X` (of every engine that has it). VALUE is TOML; what is not TOML is text.
+    KEY is `seeds` or another top-level key, `dataset.X`, `protocol.X` (every protocol), `guards.X`, `classifier.X`,
+    `ENGINE.X` (an option of one engine) or `X` (of every engine that has it). VALUE is TOML; anything else is text.
     """
     changed = copy.deepcopy(dict(data))
     for text in given:
@@ -48,7 +54,7 @@ def with_settings(data: Mapping[str, Any], given: Sequence[str], registry: Regis
 
 
 def quick(data: Mapping[str, Any], registry: Registry) -> dict[str, Any]:
-    """Return a configuration that tries everything out in little time: 2 epochs, 2 folds, the first seed."""
+    """Return a configuration for a short trial: 2 epochs, 2 folds, the first seed."""
     changed = copy.deepcopy(dict(data))
     for key, value in QUICK:
         if key != "epochs" or any(_places(engine, key, registry) for engine in changed.get("engine", [])):
@@ -57,18 +63,18 @@ def quick(data: Mapping[str, Any], registry: Registry) -> dict[str, Any]:
     return changed
 
 
-def with_whole_paths(data: Mapping[str, Any], base: Path) -> dict[str, Any]:
-    """Return a configuration whose paths start at the root, so that it means the same wherever it is kept."""
+def with_absolute_paths(data: Mapping[str, Any], base: Path, registry: Registry) -> dict[str, Any]:
+    """Return a configuration with absolute paths, so that it means the same wherever it is kept."""
     changed = copy.deepcopy(dict(data))
     dataset = changed.get("dataset", {})
-    if isinstance(dataset, dict) and dataset.get("kind") in ADAPTERS:
-        _make_whole(dataset, option_types(ADAPTERS[dataset["kind"]].adapter()), base)
+    if isinstance(dataset, dict) and isinstance(dataset.get("kind"), str):
+        _make_absolute(dataset, option_types(adapter_class(registry, dataset["kind"])), base)
     for protocol in changed.get("protocol", []):
-        _make_whole(protocol, option_types(Protocol), base)
+        _make_absolute(protocol, option_types(Protocol), base)
     return changed
 
 
-def _make_whole(table: dict[str, Any], hints: Mapping[str, Any], base: Path) -> None:
+def _make_absolute(table: dict[str, Any], hints: Mapping[str, Any], base: Path) -> None:
     for key, value in table.items():
         if isinstance(value, str) and (hints.get(key) is Path or Path in get_args(hints.get(key))):
             table[key] = str((base / value).resolve())
@@ -76,7 +82,7 @@ def _make_whole(table: dict[str, Any], hints: Mapping[str, Any], base: Path) -> 
 
 def _set(data: dict[str, Any], key: str, value: Any, registry: Registry) -> None:
     head, dot, tail = key.partition(".")
-    if not dot and key in TOP:
+    if not dot and key in TOP_KEYS:
         data[key] = value
     elif dot and head in TABLES:
         data.setdefault(head, {})[tail] = value

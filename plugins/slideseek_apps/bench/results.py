@@ -1,4 +1,4 @@
-"""A folder of benchmark results: cells, each one engine variant under one protocol with one seed.
+"""Read a folder of benchmark results: cells, each one engine variant under one protocol with one seed.
 
 DIR/bench.toml               the configuration as run
 DIR/cells/KEY/cell.json      what the cell is, and what it cost
@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 from slideseek.errors import SlideseekError
-from slideseek_apps.bench.hits import QueryHits, read_hits, read_rows
+from slideseek_apps.bench.ranked_lists import QueryHits, read_hits, read_rows
 
 if TYPE_CHECKING:
     from slideseek.types import Float64
@@ -29,7 +29,7 @@ CellKind: TypeAlias = Literal["retrieval", "classification", "training"]
 
 @dataclass(frozen=True, slots=True)
 class DatasetFacts:
-    """What was searched. fingerprint: SHA-256 over the manifest; equal fingerprints are the same slides and labels."""
+    """The dataset of a cell. fingerprint: SHA-256; equal fingerprints are the same slides, features and labels."""
 
     name: str
     fingerprint: str = ""
@@ -39,11 +39,10 @@ class DatasetFacts:
 
 @dataclass(frozen=True, slots=True)
 class ProtocolFacts:
-    """How it was searched.
+    """The protocol of a cell.
 
-    target: what a query's and a hit's label is. leave_out: what a hit may not share with the query. fit: how trainable
-    engines were kept from seeing their queries. k: how many hits were stored a query. candidates: the slides that
-    were looked among.
+    target: the field that is the label of queries and hits. leave_out: what a hit may not share with the query. fit:
+    how trainable engines were kept from seeing their queries. k: hits kept per query. candidates: the slides searched.
     """
 
     name: str
@@ -56,7 +55,7 @@ class ProtocolFacts:
 
     @property
     def title(self) -> str:
-        """The name, and what else must be the same for numbers to compare."""
+        """The name and, where they are not all slides, the candidates: numbers compare only where both are equal."""
         return self.name if self.candidates == "all" else f"{self.name} among {self.candidates} slides"
 
 
@@ -75,9 +74,9 @@ class Prediction:
 class Cell:
     """One finished cell of the grid: what it is, what it cost, and where its results are.
 
-    name: the variant as shown, unique in a folder. sweep: the options that the grid varies, with this cell's values.
-    times: seconds or milliseconds, by the unit in the name. control: labels were shuffled on purpose. guards_off:
-    checks against leaks that were switched off. not_encoded: slides the engine failed on, with the cause.
+    name: of the variant, as shown. sweep: the options that the grid varies, with this cell's values. times: in seconds
+    or milliseconds, as the suffix of the name says. control: labels were shuffled on purpose. guards_off: guards
+    against leaks that were switched off. not_encoded: by slide id, why the engine could not encode it.
     """
 
     folder: Path
@@ -104,13 +103,13 @@ class Cell:
         return read_hits(self.folder / "hits.csv")
 
     def predictions(self) -> list[Prediction]:
-        """Read the classes of a classification cell."""
+        """Read the predictions of a classification cell."""
         columns = ("query_id", "query_label", "query_patient", "fold", "predicted")
         rows = read_rows(self.folder / "predictions.csv", columns)
         return [Prediction(*(row[name] for name in columns)) for _, row in rows]
 
     def training(self) -> dict[str, list[float]]:
-        """Read the curves of a training cell: column name to one number an epoch."""
+        """Read the log of a training cell: by column name, one number per epoch."""
         path = self.folder / "training.csv"
         curves: dict[str, list[float]] = {}
         for line, row in read_rows(path, ("epoch",)):
@@ -131,7 +130,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """What a results folder holds. superseded: cells left out, since one of the same name was run again later."""
+    """The content of a results folder. superseded: number of cells left out for newer ones of the same name."""
 
     title: str
     cells: tuple[Cell, ...]
@@ -139,7 +138,7 @@ class Results:
 
 
 def read_cells(folder: Path) -> list[Cell]:
-    """Read every finished cell of a results folder, sorted by key; cells half written are not seen."""
+    """Read every finished cell of a results folder, sorted by key."""
     inside = folder / "cells"
     paths = sorted(inside.glob("[!.]*/cell.json")) if inside.is_dir() else []
     if not paths:
@@ -151,9 +150,9 @@ def read_cells(folder: Path) -> list[Cell]:
 def read_results(folder: Path) -> Results:
     """Read a results folder: its title and its cells, in the order of the configuration as run.
 
-    The order is that of protocols and engines in `bench.toml`, then of swept values, so a run that was interrupted
-    reads like one that was not; cells of engines that are not in it come after, by key. Of cells of one name that were
-    run before with other options, the newest counts.
+    The order is that of protocols and engines in `bench.toml`, then of swept values, so that an interrupted and resumed
+    run reads like any other; cells of engines that are not in it come last, by key. Of cells with the same name, run
+    with different options, the newest counts.
     """
     found = read_cells(folder)
     cells = _newest(found)
@@ -161,7 +160,7 @@ def read_results(folder: Path) -> Results:
     try:
         config = tomllib.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
     except tomllib.TOMLDecodeError as error:
-        raise SlideseekError(f"{path} is not TOML: {error}", "bring it back from the run, or remove it") from error
+        raise SlideseekError(f"{path} is not TOML: {error}", "restore it, or remove it") from error
     engines, protocols = (_names(config.get(name)) for name in ("engine", "protocol"))
 
     def order(cell: Cell) -> tuple[int, int, list[str], list[tuple[float, str]]]:
@@ -173,7 +172,7 @@ def read_results(folder: Path) -> Results:
 
 
 def merge_results(results: Sequence[Results]) -> Results:
-    """Bring several results folders together under the title of the first; of cells that stand for one, the newest."""
+    """Merge several results under the title of the first; of cells with the same name, the newest counts."""
     cells = [cell for one in results for cell in one.cells]
     kept = {id(cell) for cell in _newest(cells)}
     left = tuple(cell for cell in cells if id(cell) in kept)
@@ -181,7 +180,7 @@ def merge_results(results: Sequence[Results]) -> Results:
 
 
 def _newest(cells: Sequence[Cell]) -> list[Cell]:
-    """Keep one cell of each name, protocol, seed and dataset: options may have changed since an earlier run."""
+    """Keep the newest cell of each name, protocol, seed and dataset: options may have changed between runs."""
     kept: dict[object, Cell] = {}
     for cell in sorted(cells, key=lambda cell: cell.created):
         kept[cell.kind, cell.name, cell.seed, cell.control, cell.protocol.title, cell.dataset] = cell
@@ -189,12 +188,12 @@ def _newest(cells: Sequence[Cell]) -> list[Cell]:
 
 
 def _rank(value: Any) -> tuple[float, str]:
-    """Sort swept numbers by size and all else as text."""
+    """Return a sort key: numbers by size, anything else as text."""
     return (float(value), "") if isinstance(value, (int, float)) else (0.0, str(value))
 
 
 def _names(tables: Any) -> dict[str, int]:
-    """Return the places of named tables in a configuration."""
+    """Return the positions of named tables in a configuration."""
     listed = tables if isinstance(tables, list) else []
     return {str(table["name"]): i for i, table in enumerate(listed) if isinstance(table, dict) and "name" in table}
 

@@ -1,51 +1,58 @@
-"""Run a retrieval cell: every test slide asks, under the protocol's masks, and the hits are kept."""
+"""Run a retrieval cell: search with every test slide under the protocol's masks, and keep the hits."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator, Sequence
+from typing import TypeAlias
 
 import numpy as np
 
 from slideseek.errors import PluginError, one_line
+from slideseek.interfaces import BatchIndex
 from slideseek.types import Hit, Mask, SlideRecord
-from slideseek_apps.bench.coding import Coded
-from slideseek_apps.bench.folds import Rounds
-from slideseek_apps.bench.hits import QueryHits, RankedHit
-from slideseek_apps.bench.plugin_checks import check_hits, check_ids
-from slideseek_apps.bench.protocol import Protocol
-from slideseek_apps.bench.splits import Fold, target_of
+from slideseek_apps.bench.cell_run import CellRun
+from slideseek_apps.bench.encoding import EncodedSlides
+from slideseek_apps.bench.folds import Fold, target_of
+from slideseek_apps.bench.plugin_output import FIX_PLUGIN, check_batch, check_hits, check_ids
+from slideseek_apps.bench.ranked_lists import QueryHits, RankedHit
+
+BATCH_QUERIES = 128
+"""Queries searched at once, to bound the memory an index takes for them."""
+
+MaskKey: TypeAlias = tuple[str | None, str | None, str | None]
+"""Patient to leave out, site to search within, and centre to leave out; None where it changes nothing."""
 
 
-def retrieve(rounds: Rounds) -> list[QueryHits]:
-    """Return what every test slide finds, by query id; a slide that could not be encoded finds nothing."""
+def retrieve(run: CellRun) -> list[QueryHits]:
+    """Return the hits of every test slide, sorted by query id; a slide that could not be encoded finds nothing."""
     found: list[QueryHits] = []
-    for fold, _, coded in rounds:
-        shelf = _Shelf(rounds, fold, coded)
-        found.extend(shelf.ask(rounds.records[i]) for i in fold.test)
+    for fold, _, encoded in run:
+        found.extend(_FilledIndex(run, fold, encoded).search([run.records[i] for i in fold.test]))
     return sorted(found, key=lambda query: query.query_id)
 
 
-class _Shelf:
-    """The slides looked among in one fold, in an index that is not trusted."""
+class _FilledIndex:
+    """The candidates of one fold in an index whose answers are checked."""
 
-    def __init__(self, rounds: Rounds, fold: Fold, coded: Coded) -> None:
-        self._rounds, self._coded = rounds, coded
-        plan, names = rounds.plan, rounds.blindfold.names
-        self._owner = plan.variant.owner("index", plan.variant.index_config(plan.spec).use)
-        held = [rounds.records[i] for i in fold.among if rounds.records[i].id in coded.codes]
-        # In the order of opaque ids: an index that keeps the order of what it is given learns nothing from it.
-        codes = [coded.codes[record.id] for record in sorted(held, key=lambda record: names[record.id])]
-        self._index = plan.variant.make_index(plan.spec)
+    def __init__(self, run: CellRun, fold: Fold, encoded: EncodedSlides) -> None:
+        self._run, self._codes = run, encoded.codes
+        self._owner = run.plan.owner("index")
+        opaque = run.opaque.ids
+        held = [run.records[i] for i in fold.among if run.records[i].id in encoded.codes]
+        # In the order of opaque ids: the order of real ids may say something about labels.
+        codes = [encoded.codes[record.id] for record in sorted(held, key=lambda record: opaque[record.id])]
+        self._index = run.plan.make_index()
         try:
             self._index.add(codes)
             ids = list(self._index.ids)
             stored = self._index.nbytes
-        except Exception as error:  # whatever a plugin raises is told as the plugin's
-            raise PluginError(f"{self._owner} crashed in add ({one_line(error)})", "mend the plugin") from error
+        except Exception as error:  # a plugin may raise anything; the message must name it
+            raise PluginError(f"{self._owner} crashed in add ({one_line(error)})", FIX_PLUGIN) from error
         check_ids(ids, [code.slide_id for code in codes], self._owner)
-        rounds.costs.stored.append(stored / max(1, len(codes)))
-        by_name = {names[record.id]: record for record in held}
-        self._records = {name: by_name[name] for name in ids}
+        run.costs.stored.append(stored / max(1, len(codes)))
+        by_id = {opaque[record.id]: record for record in held}
+        self._records = {name: by_id[name] for name in ids}
         self._rows = {name: row for row, name in enumerate(ids)}
         records = list(self._records.values())
         self._patients, self._sites, self._centers, self._targets = (
@@ -54,15 +61,104 @@ class _Shelf:
                 [record.patient for record in records],
                 [record.site for record in records],
                 [record.center for record in records],
-                [target_of(record, plan.protocol) for record in records],
+                [target_of(record, run.plan.protocol) for record in records],
             )
         )
+        self._held_patients, self._held_centers = {r.patient for r in records}, {r.center for r in records}
+        self._compared = False
 
-    def ask(self, query: SlideRecord) -> QueryHits:
-        """Search with one slide."""
-        protocol = self._rounds.plan.protocol
-        among = self._mask(query, protocol)
-        hits = self._search(query, among, protocol.k) if query.id in self._coded.codes and among.any() else []
+    def search(self, queries: Sequence[SlideRecord]) -> Iterator[QueryHits]:
+        """Search with some slides; those that share a mask are searched together where the index can."""
+        groups: dict[MaskKey, list[SlideRecord]] = {}
+        for query in queries:
+            groups.setdefault(self._mask_key(query), []).append(query)
+        for key, members in groups.items():
+            among = self._mask(*key)
+            encoded = [query for query in members if query.id in self._codes] if among.any() else []
+            hits: dict[str, list[Hit]] = {}
+            for start in range(0, len(encoded), BATCH_QUERIES):
+                hits |= self._hits(encoded[start : start + BATCH_QUERIES], among)
+            yield from (self._ranked(query, hits.get(query.id, []), among) for query in members)
+
+    def _mask_key(self, query: SlideRecord) -> MaskKey:
+        """Return what decides the mask of a query: equal keys give equal masks.
+
+        A patient or centre without a slide in the index leaves nothing out. So where test slides are searched among
+        training slides, all queries of a site share a mask.
+        """
+        protocol = self._run.plan.protocol
+        by_center = protocol.leave_out == "center" and query.center in self._held_centers
+        return (
+            query.patient if query.patient in self._held_patients else None,
+            query.site if protocol.mode == "vertical" else None,
+            query.center if by_center else None,
+        )
+
+    def _mask(self, patient: str | None, site: str | None, center: str | None) -> Mask:
+        """Return bool (slides of the index,), true for candidates."""
+        among: Mask = np.ones(len(self._rows), np.bool_)
+        if patient is not None:
+            among &= self._patients != patient
+        if site is not None:
+            among &= self._sites == site
+        if center is not None:
+            among &= self._centers != center
+        return among
+
+    def _hits(self, queries: Sequence[SlideRecord], among: Mask) -> dict[str, list[Hit]]:
+        """Return the checked hits by query id."""
+        index = self._index
+        if not isinstance(index, BatchIndex) or len(queries) < 2:
+            return {query.id: self._search_one(query, among) for query in queries}
+        k = self._run.plan.protocol.k
+        started = time.perf_counter()
+        try:
+            answer = index.search_many([self._codes[query.id] for query in queries], k, among.copy())
+        except Exception:  # whatever it is, the queries one by one show whose it is
+            return {query.id: self._search_one(query, among) for query in queries}
+        seconds = (time.perf_counter() - started) / len(queries)
+        try:
+            answers = check_batch(answer, len(queries), "search_many", self._owner)
+            found = {
+                query.id: check_hits(hits, self._rows, among, k, self._owner) for query, hits in zip(queries, answers)
+            }
+        except PluginError as error:
+            raise self._run.opaque.with_real_ids(error) from error
+        if not self._compared:
+            self._compare(queries[0], among, found[queries[0].id])
+        self._run.costs.search += [seconds] * len(queries)
+        return found
+
+    def _search_one(self, query: SlideRecord, among: Mask) -> list[Hit]:
+        hits, seconds = self._timed_search(query, among)
+        self._run.costs.search.append(seconds)
+        return hits
+
+    def _timed_search(self, query: SlideRecord, among: Mask) -> tuple[list[Hit], float]:
+        """Return the checked hits of one query, and the wall time of its search in seconds."""
+        k = self._run.plan.protocol.k
+        started = time.perf_counter()
+        try:
+            answer = self._index.search(self._codes[query.id], k, among.copy())
+        except Exception as error:  # a plugin may raise anything; the message must name it
+            cause = f"{self._owner} crashed in search for {query.id!r} ({one_line(error)})"
+            raise PluginError(cause, FIX_PLUGIN) from error
+        seconds = time.perf_counter() - started
+        try:
+            return check_hits(answer, self._rows, among, k, self._owner), seconds
+        except PluginError as error:
+            raise self._run.opaque.with_real_ids(error) from error
+
+    def _compare(self, query: SlideRecord, among: Mask, together: Sequence[Hit]) -> None:
+        """Raise `PluginError` unless `search` finds the slides that `search_many` found."""
+        alone, _ = self._timed_search(query, among)
+        if [hit.slide_id for hit in alone] != [hit.slide_id for hit in together]:
+            raise PluginError(f"{self._owner}: search_many() and search() disagree about {query.id!r}", FIX_PLUGIN)
+        self._compared = True
+
+    def _ranked(self, query: SlideRecord, hits: Sequence[Hit], among: Mask) -> QueryHits:
+        """Return the hits of a query with the real ids and targets of the slides found."""
+        protocol = self._run.plan.protocol
         target = target_of(query, protocol)
         relevant = int((among & (self._targets == target)).sum())
         ranked = []
@@ -72,26 +168,3 @@ class _Shelf:
                 RankedHit(record.id, target_of(record, protocol), record.patient, record.center, float(hit.distance))
             )
         return QueryHits(query.id, target, tuple(ranked), query.patient, query.center, query.site, relevant)
-
-    def _mask(self, query: SlideRecord, protocol: Protocol) -> Mask:
-        """Return bool (slides of the index,): other patients, in vertical search of the same site, and so on."""
-        among: Mask = self._patients != query.patient
-        if protocol.mode == "vertical":
-            among &= self._sites == query.site
-        if protocol.leave_out == "center":
-            among &= self._centers != query.center
-        return among
-
-    def _search(self, query: SlideRecord, among: Mask, k: int) -> list[Hit]:
-        code = self._coded.codes[query.id]
-        started = time.perf_counter()
-        try:
-            answer = self._index.search(code, k, among.copy())
-        except Exception as error:  # whatever a plugin raises is told as the plugin's
-            cause = f"{self._owner} crashed in search for {query.id!r} ({one_line(error)})"
-            raise PluginError(cause, "mend the plugin") from error
-        self._rounds.costs.search.append(time.perf_counter() - started)
-        try:
-            return check_hits(answer, self._rows, among, k, self._owner)
-        except PluginError as error:
-            raise self._rounds.blindfold.named(error) from error

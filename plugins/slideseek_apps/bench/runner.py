@@ -1,4 +1,4 @@
-"""Run a benchmark: guard the data, make the grid, and run the cells that are missing."""
+"""Run a benchmark: check the data for leaks, make the grid, and run the cells that are missing."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import tomli_w
 from filelock import FileLock, Timeout
 
 from slideseek.archive.files import clear_temporary, write_text
 from slideseek.building.reporting import Reporter, SlideReport
 from slideseek.errors import SlideseekError
 from slideseek.plugins import Registry
-from slideseek_apps.bench.cell_plans import CellPlan, make_grid
-from slideseek_apps.bench.cells import CELLS, CellResult, cell_folder, is_done, write_cell
+from slideseek_apps.bench.cell_run import CellRun
 from slideseek_apps.bench.classification import classify
 from slideseek_apps.bench.config import BenchConfig
-from slideseek_apps.bench.control import ControlVerdict, judge_control
 from slideseek_apps.bench.datasets.dataset import Dataset
-from slideseek_apps.bench.folds import Rounds
-from slideseek_apps.bench.guards import check_duplicates
-from slideseek_apps.bench.hits import QueryHits
+from slideseek_apps.bench.finished_cells import CELLS, CellResult, cell_folder, is_done, write_cell
+from slideseek_apps.bench.folds import taking_part, target_of
+from slideseek_apps.bench.grid import CellPlan, make_grid
+from slideseek_apps.bench.leak_guards import check_duplicates
 from slideseek_apps.bench.memory import peak_mb, reset_peak
-from slideseek_apps.bench.progress import Pace
+from slideseek_apps.bench.progress import RunProgress
+from slideseek_apps.bench.ranked_lists import QueryHits
 from slideseek_apps.bench.results import read_cell
 from slideseek_apps.bench.retrieval import retrieve
-from slideseek_apps.bench.splits import taking_part, target_of
-from slideseek_apps.bench.toml_text import toml_text
+from slideseek_apps.bench.shuffled_control import ControlVerdict, judge_control
 from slideseek_apps.bench.training_curves import curves
 
 TRAINING = "training"
@@ -39,9 +39,10 @@ LOCK = ".lock"
 
 @dataclass
 class BenchSummary:
-    """What a run did. ran, done: names of cells run now and found done. failed: by cell name, why.
+    """What a run did.
 
-    verdicts: of controls, by cell name. stale: cells of earlier configurations in the folder.
+    ran, done: names of the cells run now and of those finished before. failed: by cell name, why. verdicts: of
+    controls, by cell name. stale: number of cells of earlier configurations in the folder.
     """
 
     folder: Path
@@ -55,7 +56,7 @@ class BenchSummary:
 
     @property
     def sound(self) -> bool:
-        """Whether every cell is there and every control fell to chance."""
+        """Whether no cell failed and every control is at chance."""
         return not self.failed and all(verdict.at_chance for verdict in self.verdicts.values())
 
 
@@ -68,26 +69,28 @@ class BenchRunner:
         self.config, self.dataset, self.registry = config, dataset, registry
         self.folder, self.reporter = folder, reporter
         self.summary = BenchSummary(folder)
-        self._pace = Pace(reporter)
+        self._progress = RunProgress(reporter)
         self._last: tuple[str, CellResult] | None = None
 
     def run(self, only: Sequence[str] = (), control: bool = False) -> BenchSummary:
-        """Run the cells that are missing; a cell that fails is told and the others go on.
+        """Run the cells that are missing. A cell that fails is reported, and the others still run.
 
-        A leak in the data stops the run before it begins. Killed at any moment, it goes on where it was.
+        A leak in the data stops the run before it begins. A run that was killed resumes at the first missing cell.
         """
         if self.config.guards.duplicates:
             check_duplicates(self.dataset)
         plans = [
-            plan for plan in make_grid(self.config, self.dataset, self.registry, only, control) if self._asks(plan)
+            plan
+            for plan in make_grid(self.config, self.dataset, self.registry, only, control)
+            if self._has_targets(plan)
         ]
         if not plans:
-            raise SlideseekError("no protocol has anything to look for in this dataset", "see the notes above")
+            raise SlideseekError("no protocol can be used with this dataset", "see the notes above")
         self.summary.plans = plans
         for name in self.config.guards.off:
-            self._note(f"the guard {name!r} is off: results say so")
+            self._note(f"the guard {name!r} is off; the results record this")
         with self._writing():
-            write_text(self.folder / CONFIG, toml_text(self.config.data))
+            write_text(self.folder / CONFIG, tomli_w.dumps(self.config.data))
             self.reporter.phase("cells", len(plans))
             for plan in plans:
                 self._cell(plan)
@@ -98,14 +101,14 @@ class BenchRunner:
         self.summary.stale = len(others)
         return self.summary
 
-    def _asks(self, plan: CellPlan) -> bool:
-        """Tell whether a protocol can ask at all of this dataset; one that cannot is a note, once."""
+    def _has_targets(self, plan: CellPlan) -> bool:
+        """Say whether the dataset has two or more targets for a protocol; note once when it does not."""
         records = taking_part(self.dataset.records, plan.protocol)
         targets = {target_of(record, plan.protocol) for record in records}
         if len(targets) > 1:
             return True
         found = f"all slides are {next(iter(targets))!r}" if targets else f"no slide has a {plan.protocol.target}"
-        text = f"protocol {plan.protocol.name!r} is left out: {found}, so there is nothing to look for"
+        text = f"protocol {plan.protocol.name!r} is left out: {found}, so there is nothing to distinguish"
         if text not in self.summary.notes:
             self._note(text)
         return False
@@ -116,7 +119,7 @@ class BenchRunner:
             self.reporter.slide(SlideReport(plan.name, "skipped"))
             return
         self.reporter.begin(plan.name)
-        self._pace.cell_begins()
+        self._progress.start_cell()
         try:
             result = self._result(plan)
         except SlideseekError as error:
@@ -125,17 +128,18 @@ class BenchRunner:
             return
         write_cell(self.folder, plan, self.dataset, self.config.guards, result)
         self.summary.ran.append(plan.name)
-        self._pace.cell_over()
-        self.reporter.slide(SlideReport(f"{plan.name}{self._pace.left(self._missing())}", "ok"))
+        self._progress.end_cell()
+        self.reporter.slide(SlideReport(f"{plan.name}{self._progress.left(self._missing())}", "ok"))
         if result.failures:
             self.reporter.note(f"{plan.name}: {_not_encoded(result.failures)}")
 
     def _missing(self) -> int:
-        told = len(self.summary.ran) + len(self.summary.done) + len(self.summary.failed)
-        return sum(not is_done(self.folder, plan) for plan in self.summary.plans[told:])
+        """Return how many cells are still to run."""
+        over = len(self.summary.ran) + len(self.summary.done) + len(self.summary.failed)
+        return sum(not is_done(self.folder, plan) for plan in self.summary.plans[over:])
 
     def _result(self, plan: CellPlan) -> CellResult:
-        """Run a cell, unless another seed's was just run and the seed decides nothing."""
+        """Run a cell, or reuse the result of another seed where the seed changes nothing."""
         work = plan.name_without_seed
         if plan.seedless and self._last is not None and self._last[0] == work:
             return self._last[1]
@@ -145,16 +149,16 @@ class BenchRunner:
 
     def _run(self, plan: CellPlan) -> CellResult:
         reset_peak()
-        epoch = partial(self._pace.epoch, plan.name)
-        rounds = Rounds(plan, self.dataset, self.config.guards, self.folder / TRAINING, epoch)
+        epoch = partial(self._progress.epoch, plan.name)
+        run = CellRun(plan, self.dataset, self.config.guards, self.folder / TRAINING, epoch)
         found: Any
         if plan.task == "training":
-            found = curves(rounds, self.config.top)
+            found = curves(run, self.config.top)
         elif plan.task == "classification":
-            found = classify(rounds, self.config.classifier)
+            found = classify(run, self.config.classifier)
         else:
-            found = retrieve(rounds)
-        return CellResult(found, rounds.costs, rounds.failures, peak_mb(), {"measured_with_seed": plan.seed})
+            found = retrieve(run)
+        return CellResult(found, run.costs, run.failures, peak_mb(), {"measured_with_seed": plan.seed})
 
     def _judge(self, plans: Sequence[CellPlan]) -> None:
         """Compare every control with chance."""
@@ -168,7 +172,7 @@ class BenchRunner:
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[None]:
-        """Hold the results folder's lock, and clear what a killed run left half-written."""
+        """Hold the lock of the results folder, and remove what a killed run left half-written."""
         self.folder.mkdir(parents=True, exist_ok=True)
         lock = FileLock(self.folder / LOCK)
         try:

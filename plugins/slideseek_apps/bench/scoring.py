@@ -9,19 +9,19 @@ from slideseek.searching.votes import TIE_RULES, TieRule
 from slideseek.types import Float64
 from slideseek_apps.bench import class_sums
 from slideseek_apps.bench.class_sums import Statistic, macro, weighted
-from slideseek_apps.bench.lists import Lists
+from slideseek_apps.bench.measure_sums import ListSums
 from slideseek_apps.bench.measures import DIVISORS, LENGTHS, Divisor
 
 KS = (1, 3, 5)
-UNAVAILABLE = "needs the number of relevant slides a query (column `relevant`)"
+UNAVAILABLE = "needs the number of relevant slides per query (column `relevant`)"
 
 
 @dataclass(frozen=True, slots=True)
 class Score:
     """One number with the names of what it depends on.
 
-    k: how many hits were looked at. convention: the named choices that change the number, such as `tie nearest`.
-    value: between 0 and 1; None when the lists do not say enough, and `note` then says what is missing.
+    k: number of hits that count. convention: the named choices that change the number, such as `tie nearest`. value:
+    from 0 to 1; None when the lists lack what the measure needs, and `note` then says what is missing.
     """
 
     measure: str
@@ -60,12 +60,12 @@ _AVERAGES: tuple[tuple[str, Statistic], ...] = (
 )
 
 
-def score(lists: Lists, ks: Sequence[int] = KS) -> list[Score]:
+def score(lists: ListSums, ks: Sequence[int] = KS) -> list[Score]:
     """Return every measure at every k under every convention."""
     return [found for k in ks for found in (*_vote_scores(lists, k), *_rank_scores(lists, k))]
 
 
-def score_classes(lists: Lists, k: int, tie: TieRule) -> list[ClassScore]:
+def score_classes(lists: ListSums, k: int, tie: TieRule) -> list[ClassScore]:
     """Return precision, recall and F1 of each class, sorted by site and label."""
     counts = lists.vote_counts(k, tie).sum(0)
     parts = zip(class_sums.precision(counts), class_sums.recall(counts), class_sums.f1(counts))
@@ -75,7 +75,7 @@ def score_classes(lists: Lists, k: int, tie: TieRule) -> list[ClassScore]:
     ]
 
 
-def _vote_scores(lists: Lists, k: int) -> Iterator[Score]:
+def _vote_scores(lists: ListSums, k: int) -> Iterator[Score]:
     for tie in TIE_RULES:
         counts = lists.vote_counts(k, tie).sum(0)
         for name, statistic in _VOTE_MEASURES:
@@ -83,7 +83,7 @@ def _vote_scores(lists: Lists, k: int) -> Iterator[Score]:
         yield from _averaged(f"mMV@{k}", k, f"tie {tie}", lists.right_votes(k, tie))
 
 
-def _rank_scores(lists: Lists, k: int) -> Iterator[Score]:
+def _rank_scores(lists: ListSums, k: int) -> Iterator[Score]:
     for length in LENGTHS:
         yield from _averaged(f"P@{k}", k, f"divisor {length}", lists.precisions(k, length))
     for divisor in DIVISORS:
@@ -102,8 +102,8 @@ def _rank_scores(lists: Lists, k: int) -> Iterator[Score]:
         yield Score(f"same-centre share@{k}", k, "mean over queries", None, note)
 
 
-def can_divide(lists: Lists, divisor: Divisor) -> bool:
-    """Say whether the lists hold what the divisor needs."""
+def can_divide(lists: ListSums, divisor: Divisor) -> bool:
+    """Say whether the lists have what the divisor needs."""
     return divisor != "min(k, relevant)" or lists.knows_relevant
 
 

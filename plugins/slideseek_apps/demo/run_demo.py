@@ -22,8 +22,8 @@ from slideseek.searching.searcher import Answer, Searcher
 from slideseek.slides.discovery import find_slides
 from slideseek_apps.demo.histology import demo_slides, write_demo
 from slideseek_apps.demo.leave_one_out import accuracy, leave_one_patient_out, majority_class_rate
-from slideseek_apps.reports.assemble import search_report
-from slideseek_apps.reports.page import Table, render_report
+from slideseek_apps.reports.report_page import TextTable, render_report
+from slideseek_apps.reports.search_report import search_report
 
 REPORT_NAME = "report.html"
 MARK_NAME = ".slideseek-demo"
@@ -106,7 +106,7 @@ def run_demo(
             answer = searcher.search(query, k=5, mode="vertical")
         itself = searcher.search(query, k=1, include_same_patient=True)
         with step("report"):
-            table = Table(
+            table = TextTable(
                 "Vertical search, leave one patient out, majority of the 3 nearest",
                 ("engine", "right", "always the most common diagnosis of the site"),
                 [(name, f"{right:.1%}", f"{constant:.1%}") for name, (right, constant) in accuracies.items()],

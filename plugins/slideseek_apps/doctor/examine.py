@@ -7,9 +7,9 @@ from pathlib import Path
 
 from slideseek.plugins import load_registry
 from slideseek_apps.doctor.archive_health import look_at_archive
-from slideseek_apps.doctor.components import look_at_plugins, look_at_weights
 from slideseek_apps.doctor.finding import Finding
-from slideseek_apps.doctor.software import look_at_device, look_at_software
+from slideseek_apps.doctor.plugin_health import look_at_plugins, look_at_weights
+from slideseek_apps.doctor.software_health import look_at_device, look_at_software
 
 
 def examine(archive: Path | None = None, everything: bool = False) -> Iterator[Finding]:

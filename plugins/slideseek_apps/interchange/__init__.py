@@ -1,1 +1,1 @@
-"""Features from and for other tools: what they wrote becomes an engine's, and what an engine made becomes theirs."""
+"""Exchange features with other tools: import what they computed, export what an engine computed."""

@@ -1,4 +1,4 @@
-"""Write codes as one `.npz` that NumPy reads without pickle."""
+"""Export codes as one `.npz` file that NumPy reads without pickle."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from slideseek.engine import Engine
 from slideseek.errors import SlideseekError
 from slideseek.indexing.stage_cache import StageCache
 from slideseek.types import Code, CodeSpec
-from slideseek_apps.interchange.destination import Choice, Destination, ExportSummary
+from slideseek_apps.interchange.export_output import Destination, ExportSummary, SlideChoice
 
 NAME = "codes.npz"
 
 
-def export_codes(archive: Archive, engine: Engine, choice: Choice, destination: Destination) -> ExportSummary:
-    """Write the codes of slides; what is damaged is a problem and the rest is written."""
+def export_codes(archive: Archive, engine: Engine, choice: SlideChoice, destination: Destination) -> ExportSummary:
+    """Write the codes of slides. A damaged code is a problem; the others are written."""
     (path,) = destination.claim([NAME])
     summary = ExportSummary()
     stages = StageCache(archive, summary.notes.append)
@@ -44,7 +44,7 @@ def export_codes(archive: Archive, engine: Engine, choice: Choice, destination: 
 
 
 class CodeTable:
-    """The codes of many slides as plain arrays; sparse ones are never held dense together."""
+    """The codes of many slides as plain arrays. Sparse codes are never all dense in memory at once."""
 
     def __init__(self, spec: CodeSpec) -> None:
         self.ids: list[str] = []
@@ -72,8 +72,9 @@ class CodeTable:
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the arrays to write.
 
-        ids, spaces: one text a slide. starts: int64 (slides + 1,), the rows of slide i are starts[i] to starts[i + 1].
-        rows: as in `Code.rows`, laid end to end; for sparse codes the data, indices, indptr and shape of a CSR matrix.
+        ids, spaces: one string per slide. starts: int64 (slides + 1,), the rows of slide i are starts[i] to
+        starts[i + 1]. rows: as in `Code.rows`, concatenated; for sparse codes the data, indices, indptr and shape of a
+        CSR matrix instead.
         kind, width: of the codes.
         """
         columns, dtype = self._spec.row_shape

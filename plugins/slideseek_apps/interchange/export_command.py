@@ -1,4 +1,4 @@
-"""`slideseek export`: features, patches, codes and the table of slides, for other tools."""
+"""`slideseek export`: write features, patches, codes and the table of slides for other tools."""
 
 from __future__ import annotations
 
@@ -22,30 +22,30 @@ from slideseek.cli.output import print_json, say, say_problem
     "output",
     required=True,
     type=click.Path(path_type=Path),
-    help="The folder to write to; it is made if it is not there.",
+    help="Output folder. Created if it does not exist.",
 )
-@click.option("--force", is_flag=True, help="Replace files that are there already.")
+@click.option("--force", is_flag=True, help="Replace existing files.")
 @json_option
 def command(
     what: str, slides: tuple[str, ...], folder: Path | None, name: str | None, output: Path, force: bool, as_json: bool
 ) -> int:
-    """Write results for other tools: of SLIDES (ids), or of every slide that has them.
+    """Export the results of SLIDES (ids), or of all slides that have them, for other tools.
 
-    features: one HDF5 a slide, as TRIDENT writes them. patches: one GeoJSON a slide, for QuPath. codes: one .npz.
-    table: one CSV of all that is known about the slides, and how every engine (or the one named) stands.
+    features: one HDF5 file per slide, as TRIDENT writes them. patches: one GeoJSON file per slide, for QuPath. codes:
+    one .npz file. table: one CSV file with the metadata of the slides and their state in every engine (or in --engine).
     """
     from dataclasses import asdict
 
     from slideseek.indexing.live_index import open_engine
     from slideseek.plugins import load_registry
-    from slideseek_apps.interchange.destination import Choice, Destination
     from slideseek_apps.interchange.export_codes import export_codes
     from slideseek_apps.interchange.export_features import export_features
+    from slideseek_apps.interchange.export_output import Destination, SlideChoice
     from slideseek_apps.interchange.export_patches import export_patches
     from slideseek_apps.interchange.export_table import export_table
 
     with open_archive(folder) as archive:
-        choice, destination = Choice.of(archive, slides), Destination(output, force)
+        choice, destination = SlideChoice.of(archive, slides), Destination(output, force)
         config = archive.config.engine(name)
         if what == "table":
             summary = export_table(archive, name and config.name, choice, destination)
@@ -59,5 +59,5 @@ def command(
         say(f"note    {note}")
     for problem in summary.problems:
         say_problem(problem.subject, problem.cause, problem.fix)
-    click.echo(f"{what} of {len(summary.slides)} slides written to {output}, {len(summary.problems)} failed")
+    click.echo(f"wrote {what} of {len(summary.slides)} slides to {output}, {len(summary.problems)} failed")
     return EXIT_FAILED_SLIDES if summary.problems else 0

@@ -1,4 +1,4 @@
-"""Write features as the HDF5 files TRIDENT writes: one a slide, ready for its loaders and for 'slideseek import'."""
+"""Export features in TRIDENT's HDF5 layout: one file per slide, for its loaders and for 'slideseek import'."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from slideseek.engine import Engine
 from slideseek.errors import DamagedError, SlideseekError
 from slideseek.indexing.stage_cache import StageCache
 from slideseek.slides.resolution import nominal_mpp
-from slideseek_apps.interchange.destination import Choice, Destination, ExportSummary
+from slideseek_apps.interchange.export_output import Destination, ExportSummary, SlideChoice
 from slideseek_apps.interchange.feature_file import FeatureFile
-from slideseek_apps.interchange.reading import read_feature_file
+from slideseek_apps.interchange.feature_readers import read_feature_file
 
 
-def export_features(archive: Archive, engine: Engine, choice: Choice, destination: Destination) -> ExportSummary:
-    """Write the features of slides; what is damaged is a problem and the rest is written."""
+def export_features(archive: Archive, engine: Engine, choice: SlideChoice, destination: Destination) -> ExportSummary:
+    """Write the features of slides. Damaged features are a problem; the others are written."""
     summary = ExportSummary()
     stages = StageCache(archive, summary.notes.append)
     ready = [row for row in choice.rows if stages.done(engine, "featurize", row)]
@@ -34,7 +34,7 @@ def export_features(archive: Archive, engine: Engine, choice: Choice, destinatio
         try:
             file = _stored(archive.root, payload)
             if len(set(file.mpp if file.mpp is not None else ())) > 1:
-                summary.notes.append(f"{row.id} has patches of several resolutions: the attributes state the first")
+                summary.notes.append(f"{row.id} has patches at several resolutions; the attributes state the first one")
             placed = archive.catalog.has_payload(stages.key(engine, "select", row))
             write_trident(path, row.id, file, engine.config.featurizer.use, placed)
         except SlideseekError as error:
@@ -45,10 +45,10 @@ def export_features(archive: Archive, engine: Engine, choice: Choice, destinatio
 
 
 def write_trident(path: Path, slide_id: str, file: FeatureFile, encoder: str, placed: bool = True) -> None:
-    """Write one file: `features` (n, width), `coords` (n, 2) and the attributes TRIDENT's loaders ask for.
+    """Write one file: `features` (n, width), `coords` (n, 2) and the attributes TRIDENT's loaders need.
 
-    A magnification stands for 10 µm a pixel divided by it, so the two of a file have the exact ratio of the
-    resolutions. `mpp` of each patch is ours; others pass it over. Without real places no `coords` are written.
+    A magnification is 10 divided by the µm per pixel, so the two in a file have the exact ratio of the resolutions.
+    The dataset `mpp` (per patch) is our own; other tools ignore it. Without real positions no `coords` are written.
     """
     with replacing(path) as temporary, h5py.File(temporary, "w") as out:
         features = out.create_dataset("features", data=file.features)
@@ -75,6 +75,6 @@ def _stored(root: Path, payload: Payload | None) -> FeatureFile:
 
 
 def _magnification(mpp: float) -> float | int:
-    """Return the nominal magnification of a resolution: a whole number where it is one, as TRIDENT writes it."""
+    """Return the nominal magnification of a resolution: a whole number where it is one, as in TRIDENT's files."""
     value = nominal_mpp(mpp)  # the rule is its own inverse: 10 / x
     return round(value) if abs(value - round(value)) < 1e-9 else value

@@ -1,4 +1,4 @@
-"""Write selected patches as GeoJSON, one file a slide, for QuPath and other viewers."""
+"""Export selected patches as GeoJSON, one file per slide, for QuPath and other viewers."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from slideseek.engine import Engine
 from slideseek.errors import SlideseekError
 from slideseek.indexing.stage_cache import StageCache
 from slideseek.types import Patches
-from slideseek_apps.interchange.destination import Choice, Destination, ExportSummary
+from slideseek_apps.interchange.export_output import Destination, ExportSummary, SlideChoice
 
 
-def export_patches(archive: Archive, engine: Engine, choice: Choice, destination: Destination) -> ExportSummary:
-    """Write the patches of slides as rectangles; what is damaged is a problem and the rest is written."""
+def export_patches(archive: Archive, engine: Engine, choice: SlideChoice, destination: Destination) -> ExportSummary:
+    """Write the patches of slides as rectangles. Damaged patches are a problem; the others are written."""
     summary = ExportSummary()
     stages = StageCache(archive, summary.notes.append)
     ready = [row for row in choice.rows if stages.done(engine, "select", row)]
     missing = sorted({row.id for row in choice.rows} - {row.id for row in ready})
-    fix = "run 'slideseek build'; features imported without places have none"
+    fix = "run 'slideseek build'; features imported without coords have no patches"
     choice.leave_out(missing, f"patches of engine {engine.name!r}", fix, summary)
     paths = destination.claim([f"{safe_name(row.id)}.geojson" for row in ready])
     for row, path in zip(ready, paths):
@@ -41,7 +41,7 @@ def export_patches(archive: Archive, engine: Engine, choice: Choice, destination
 
 
 def rectangles(patches: Patches, slide_mpp: float) -> dict[str, Any]:
-    """Return patches as a FeatureCollection of rectangles in level-0 pixels; QuPath makes a tile of each."""
+    """Return patches as a FeatureCollection of rectangles in level-0 pixels; QuPath shows each as a tile."""
     features = []
     for number, ((x, y), mpp) in enumerate(zip(patches.xy.tolist(), patches.mpp.tolist())):
         extent = round(patches.size * mpp / slide_mpp, 3)

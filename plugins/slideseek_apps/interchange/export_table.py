@@ -1,4 +1,4 @@
-"""Write the slides of an archive as a CSV: what is known of them, and how each engine stands."""
+"""Export the slides of an archive as CSV: their metadata, and their state in each engine."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from slideseek.archive.archive import Archive
 from slideseek.archive.files import replacing
 from slideseek.indexing.status import archive_status
 from slideseek.types import SlideRecord
-from slideseek_apps.interchange.destination import Choice, Destination, ExportSummary
+from slideseek_apps.interchange.export_output import Destination, ExportSummary, SlideChoice
 
 NAME = "slides.csv"
 HEADINGS = ("slide_id", "path", "case_id", "primary_site", "diagnosis", "center", "mpp", "contours")
-"""Headings a manifest is known by, so that the table can be one."""
+"""Headings of a manifest, so the table can be used as one."""
 
 
-def export_table(archive: Archive, engine: str | None, choice: Choice, destination: Destination) -> ExportSummary:
-    """Write one row a slide; engine: the one to tell of, all when None."""
+def export_table(archive: Archive, engine: str | None, choice: SlideChoice, destination: Destination) -> ExportSummary:
+    """Write one row per slide. engine: the one whose state to include, None for all."""
     summary = ExportSummary()
     status = archive_status(archive)
     engines = [found["name"] for found in status["engines"] if engine in (None, found["name"])]
@@ -37,7 +37,7 @@ def export_table(archive: Archive, engine: str | None, choice: Choice, destinati
 
 
 def _known(archive: Archive, record: SlideRecord) -> list[str]:
-    """Return what is under `HEADINGS`; paths are whole, because a manifest's are taken from its own folder."""
+    """Return the values under `HEADINGS`. Paths are absolute: a manifest's relative paths start at its own folder."""
     contours = str(archive.root / record.contours) if record.contours else ""
     path = str(archive.slide_path(record))
     mpp = "" if record.mpp is None else repr(record.mpp)

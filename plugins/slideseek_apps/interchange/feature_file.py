@@ -1,4 +1,4 @@
-"""What a feature file of another tool says about one slide, checked and in our types."""
+"""The content of a feature file from another tool, checked and converted to our types."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ LARGEST = np.iinfo(np.int32).max
 
 @dataclass(frozen=True, slots=True)
 class FeatureFile:
-    """The features of one slide, where they were taken, and what the file states of the patches.
+    """The features of one slide, the positions of the patches, and what the file states about them.
 
-    features: float32 (n, width). xy: int32 (n, 2), top-left in level-0 pixels, None when the file has no places.
+    features: float32 (n, width). xy: int32 (n, 2), top-left in level-0 pixels, None when the file has no coords.
     Zero means not stated. side: of a patch in pixels, at the resolution it was read at. extent: the same side in
     level-0 pixels. slide_mpp: µm per level-0 pixel. magnification: of level 0. mpp: float64 (n,), of each patch.
     """
@@ -38,20 +38,20 @@ def unbatched(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def check_features(shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
-    """Raise `ValueError` when an array cannot be the features of a slide; nothing of it need be read for that."""
+    """Raise `ValueError` when an array cannot be the features of a slide. The data need not be read."""
     flat = unbatched(shape)
     if len(flat) == 1:
-        raise ValueError(f"'features' has shape {shape}: one vector for the whole slide, not one a patch")
+        raise ValueError(f"'features' has shape {shape}: one vector for the whole slide, not one per patch")
     if len(flat) != 2 or not 1 <= flat[1] <= MAX_WIDTH or not 0 <= flat[0] <= MAX_ROWS:
         raise ValueError(f"'features' has shape {shape}, not (patches, width)")
     if flat[0] == 0:
-        raise ValueError("it holds no patches")
+        raise ValueError("it has no patches")
     if dtype.kind != "f" or dtype.itemsize > 8:
         raise ValueError(f"'features' is {dtype}, not floats")
 
 
 def check_coords(shape: tuple[int, ...], dtype: np.dtype[Any], rows: int) -> None:
-    """Raise `ValueError` when an array cannot be the places of `rows` features."""
+    """Raise `ValueError` when an array cannot be the coords of `rows` features."""
     if unbatched(shape) != (rows, 2):
         raise ValueError(f"'coords' has shape {shape}, not ({rows}, 2)")
     if dtype.kind not in "iuf" or dtype.itemsize > 8:
@@ -59,7 +59,7 @@ def check_coords(shape: tuple[int, ...], dtype: np.dtype[Any], rows: int) -> Non
 
 
 def to_features(array: NDArray[Any]) -> Float32:
-    """Return features as float32 (n, width); half precision is widened exactly. NaN and infinity are refused."""
+    """Return features as float32 (n, width); half precision is widened exactly. NaN and infinity are rejected."""
     check_features(array.shape, array.dtype)
     flat = array.reshape(unbatched(array.shape))
     with np.errstate(over="ignore"):
@@ -68,16 +68,16 @@ def to_features(array: NDArray[Any]) -> Float32:
     if not finite.all():
         wrong = ~finite
         row = int(wrong.any(axis=1).argmax())
-        raise ValueError(f"{int(wrong.sum()):,} of its values are not finite numbers, the first in row {row}")
+        raise ValueError(f"{int(wrong.sum()):,} of its values are not finite, the first in row {row}")
     return features
 
 
 def to_xy(array: NDArray[Any], rows: int) -> Int32:
-    """Return places as int32 (rows, 2); whole numbers kept as floats are taken, fractions of a pixel are not."""
+    """Return coords as int32 (rows, 2). Whole numbers stored as floats are accepted, fractions of a pixel are not."""
     check_coords(array.shape, array.dtype, rows)
     flat = array.reshape(rows, 2)
     if flat.dtype.kind == "f" and not (np.isfinite(flat).all() and (flat == np.floor(flat)).all()):
         raise ValueError("'coords' are not whole level-0 pixels")
     if flat.size and (flat.min() < -LARGEST or flat.max() > LARGEST):
-        raise ValueError("'coords' lie beyond any slide")
+        raise ValueError("'coords' are outside any slide")
     return np.ascontiguousarray(flat, dtype=np.int32)

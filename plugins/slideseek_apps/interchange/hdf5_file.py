@@ -25,15 +25,15 @@ STATED = (
 )
 
 LARGEST = 1e6
-"""No side in pixels, magnification or resolution is as large."""
+"""Larger than any plausible side in pixels, magnification or resolution."""
 
 
 def read_hdf5(path: Path) -> FeatureFile:
-    """Read one file: `features` (n, width) or (1, n, width), `coords` likewise and what its attributes state.
+    """Read one file: `features` (n, width) or (1, n, width), `coords` likewise, and the attributes of `coords`.
 
-    Links, storage outside the file, virtual datasets and shapes the file cannot hold are refused before they are read.
+    Links, external storage, virtual datasets and shapes the file cannot hold are rejected before they are read.
     """
-    with h5py.File(path, "r", locking="best-effort") as file:  # a read-only share may know no locks
+    with h5py.File(path, "r", locking="best-effort") as file:  # a read-only share may not support locks
         features = sound_dataset(file, "features")
         check_features(features.shape, features.dtype)
         rows = unbatched(features.shape)[0]
@@ -65,7 +65,7 @@ def _number(dataset: h5py.Dataset, name: str) -> float | None:
 
 
 def _extent(stated: Mapping[str, float]) -> float:
-    """Return the side of a patch in level-0 pixels, 0 when the attributes do not tell."""
+    """Return the side of a patch in level-0 pixels, 0 when the attributes do not say."""
     if "patch_size_level0" in stated:
         return stated["patch_size_level0"]
     side = stated.get("patch_size", 0.0)
@@ -77,7 +77,7 @@ def _extent(stated: Mapping[str, float]) -> float:
 
 
 def _mpp(file: h5py.File, rows: int) -> Float64 | None:
-    """Return the resolution of each patch, which only this project's files hold."""
+    """Return the resolution of each patch, which only our own files contain."""
     if file.get("mpp", getlink=True) is None:
         return None
     dataset = sound_dataset(file, "mpp")

@@ -1,4 +1,4 @@
-"""`slideseek import`: use features that another tool computed."""
+"""`slideseek import`: import features computed by another tool."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from slideseek.cli.output import print_json, say, say_problem
 @click.command()
 @click.argument("features", metavar="FOLDER", type=click.Path(path_type=Path))
 @archive_option
-@click.option("--set", "name", help="Name of the set (default: TRIDENT's name of the encoder, or the folder's name).")
+@click.option("--set", "name", help="Name of the set (default: the encoder's name in TRIDENT, or the folder's name).")
 @click.option(
     "--manifest",
     "manifest_file",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="CSV with a row a slide, as for 'slideseek add': what is known about slides not in the archive yet.",
+    help="CSV with one row per slide, as for 'slideseek add': metadata of slides that are not in the archive yet.",
 )
 @click.option("--allow-missing-patient", is_flag=True, help="As for 'slideseek add'.")
 @click.option(
@@ -28,7 +28,7 @@ from slideseek.cli.output import print_json, say, say_problem
     type=click.IntRange(1, 100_000),
     help="Side of a patch in level-0 pixels, for files that do not state it.",
 )
-@click.option("--without-coords", is_flag=True, help="Import files that do not say where their patches lie, too.")
+@click.option("--without-coords", is_flag=True, help="Also import files without patch coordinates.")
 @json_option
 def command(
     features: Path,
@@ -40,10 +40,11 @@ def command(
     without_coords: bool,
     as_json: bool,
 ) -> int:
-    """Import the features in FOLDER: a job of TRIDENT, the features of CLAM, or one .h5, .npz, .npy or .pt a slide.
+    """Import the features in FOLDER: a TRIDENT job, CLAM features, or one .h5, .npz, .npy or .pt file per slide.
 
-    A file's stem names its slide. Slides of the archive keep their record; others are added. 'slideseek build' then
-    only encodes and indexes. A bad file is one line with its cause, the rest is imported, and the exit code is 3.
+    The file name without its suffix is the slide's id. Slides already in the archive keep their record; others are
+    added. 'slideseek build' then only encodes and indexes. Files that cannot be imported are listed with their cause,
+    the others are imported, and the exit code is 3.
     """
     from dataclasses import asdict
 
@@ -51,9 +52,9 @@ def command(
     from slideseek.cli.progress import counting
     from slideseek.config import CONFIG_NAME
     from slideseek.plugins import load_registry
-    from slideseek_apps.interchange.folders import find_feature_set
-    from slideseek_apps.interchange.importing import Importer, ImportOptions
-    from slideseek_apps.interchange.settings import engine_block, engines_of
+    from slideseek_apps.interchange.feature_folders import find_feature_set
+    from slideseek_apps.interchange.import_features import Importer, ImportOptions
+    from slideseek_apps.interchange.imported_engine import engine_block, engines_of
 
     with open_archive(folder) as archive, archive.writing():
         found = find_feature_set(features, name)
@@ -75,8 +76,8 @@ def command(
         say_problem(problem.subject, problem.cause, problem.fix)
     click.echo(
         f"set {summary.set!r}: {len(summary.imported)} imported, {len(summary.replaced)} replaced,"
-        f" {len(summary.unchanged)} unchanged, {len(summary.problems)} failed; {len(summary.added)} slides were new"
+        f" {len(summary.unchanged)} unchanged, {len(summary.problems)} failed; {len(summary.added)} new slides"
     )
     if block and summary.imported:
-        click.echo(f"no engine uses this set yet; add one to {config_path}, such as:\n\n{block}")
+        click.echo(f"no engine uses this set yet. Add one to {config_path}, for example:\n\n{block}")
     return EXIT_FAILED_SLIDES if summary.problems else 0

@@ -1,4 +1,4 @@
-"""Feature files of NumPy: one array in a `.npy`, or `features` and `coords` in a `.npz`. Objects are never read."""
+"""Read NumPy feature files: one array in a `.npy`, or `features` and `coords` in a `.npz`. Objects are never read."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from slideseek_apps.interchange.feature_file import FeatureFile, check_coords, c
 
 
 def read_npy(path: Path) -> FeatureFile:
-    """Read one array (n, width): features without places."""
+    """Read one array (n, width): features without coords."""
     with path.open("rb") as stream:
         header = _Header(stream, "features", path.stat().st_size)
         check_features(header.shape, header.dtype)
@@ -24,7 +24,7 @@ def read_npy(path: Path) -> FeatureFile:
 
 
 def read_npz(path: Path) -> FeatureFile:
-    """Read `features` (n, width) and, where it is there, `coords` (n, 2)."""
+    """Read `features` (n, width) and, if present, `coords` (n, 2)."""
     with zipfile.ZipFile(path) as archive:
         if "features.npy" not in archive.namelist():
             raise ValueError(f"it has no array 'features' (arrays: {', '.join(archive.namelist()[:5]) or 'none'})")
@@ -41,16 +41,16 @@ def read_npz(path: Path) -> FeatureFile:
 
 
 def _member(archive: zipfile.ZipFile, name: str, stream: IO[bytes], path: Path) -> _Header:
-    """Look over one array of a `.npz`: what it unpacks to is known, and bounded, before it is unpacked."""
+    """Check one array of a `.npz`. Its unpacked size is known, and bounded, before it is unpacked."""
     entry = archive.getinfo(f"{name}.npy")
     if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-        raise ValueError(f"{name!r} is packed in a way NumPy never packs")
+        raise ValueError(f"{name!r} uses a compression that NumPy does not write")
     refuse_bomb(name, entry.file_size, min(entry.compress_size, path.stat().st_size))
     return _Header(stream, name, entry.file_size)
 
 
 class _Header:
-    """The head of an array in NumPy's format: its shape is believed only when the bytes are there."""
+    """The header of an array in NumPy's format. Its shape is trusted only if the bytes are there."""
 
     def __init__(self, stream: IO[bytes], name: str, size: int) -> None:
         version = npy.read_magic(stream)
@@ -59,13 +59,13 @@ class _Header:
         read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
         self.shape, self._fortran, self.dtype = read(stream)
         if self.dtype.hasobject:
-            raise ValueError(f"{name!r} holds Python objects, which are never read")
+            raise ValueError(f"{name!r} contains Python objects, which are never read")
         if any(side < 0 for side in self.shape):
             raise ValueError(f"{name!r} has shape {self.shape}")
         self._bytes = math.prod(self.shape) * self.dtype.itemsize
         held = size - stream.tell()
         if self._bytes != held:
-            raise ValueError(f"{name!r} claims {self._bytes:,} bytes and has {held:,}")
+            raise ValueError(f"{name!r} claims {self._bytes:,} bytes but has {held:,}")
         refuse_bomb(name, self._bytes, held)
         self._stream, self._name = stream, name
 

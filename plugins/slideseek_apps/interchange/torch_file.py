@@ -1,4 +1,4 @@
-"""Feature files of PyTorch: one tensor in a `.pt`, as CLAM writes it beside its HDF5. No code in it is ever run."""
+"""Read PyTorch feature files: one tensor in a `.pt`, as CLAM writes next to its HDF5. No code in it is ever run."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from slideseek.archive.features import MAX_BYTES
 from slideseek_apps.interchange.feature_file import FeatureFile, to_features
 
 MAX_STRUCTURE_BYTES = 1 << 20
-"""Bytes of the part that says what the tensor is: a few hundred in a real file."""
+"""Limit for the part that describes the tensor, in bytes. A real file needs a few hundred."""
 
 
 def read_pt(path: Path) -> FeatureFile:
-    """Read one float tensor (n, width): features without places.
+    """Read one float tensor (n, width): features without coords.
 
-    The tensor's bytes are mapped, not copied, until they are known to be all that the file holds of it: PyTorch itself
-    trusts the sizes a file states.
+    The tensor's bytes are mapped, not copied, until the size is checked against the file: PyTorch itself trusts the
+    sizes a file states.
     """
     import torch
 
@@ -35,25 +35,25 @@ def read_pt(path: Path) -> FeatureFile:
         raise ValueError(f"its tensor is {loaded.dtype}, not floats")
     claimed = loaded.numel() * loaded.element_size()
     if loaded.layout != torch.strided or not loaded.is_contiguous() or claimed != held or claimed > MAX_BYTES:
-        raise ValueError(f"its tensor claims {claimed:,} bytes and the file holds {held:,}")
+        raise ValueError(f"its tensor claims {claimed:,} bytes, but the file has {held:,}")
     return FeatureFile(to_features(loaded.to(torch.float32).numpy().copy()))
 
 
 def _tensor_bytes(path: Path) -> int:
-    """Return the bytes of tensors a file holds, after a look at its parts."""
+    """Return the number of tensor bytes in a file, after checking its parts."""
     if not zipfile.is_zipfile(path):
         raise ValueError("it is not a file of PyTorch 1.6 or later")
     with zipfile.ZipFile(path) as archive:
         parts = archive.infolist()
     if any(part.compress_type != zipfile.ZIP_STORED for part in parts):
-        raise ValueError("it is packed, which PyTorch never does")
+        raise ValueError("it is compressed, which PyTorch never does")
     if any(part.filename.endswith(".pkl") and part.file_size > MAX_STRUCTURE_BYTES for part in parts):
         raise ValueError("it is more than one tensor")
     return sum(part.file_size for part in parts if part.filename.split("/")[1:2] == ["data"])
 
 
 def _refusal(path: Path, error: Exception) -> str:
-    """Say why PyTorch refused a file: the code it would have run, or the first line of the error."""
+    """Return why PyTorch rejected a file: the code it would have run, or the first line of the error."""
     from torch.serialization import get_unsafe_globals_in_checkpoint
 
     try:
@@ -61,8 +61,8 @@ def _refusal(path: Path, error: Exception) -> str:
     except Exception:
         names = []
     if names:
-        return f"it asks to run {', '.join(names[:3])}; a feature file is one tensor and needs no code"
+        return f"it would run {', '.join(names[:3])}; a feature file is one tensor and contains no code"
     text = " ".join(str(error).split())
-    if "weights_only" in text:  # PyTorch's words for it go on to advise running what is in the file
-        return "its structure is not that of a tensor"
+    if "weights_only" in text:  # PyTorch's own message advises running the file's code
+        return "it does not have the structure of a tensor"
     return f"PyTorch cannot read it ({text[:160] or type(error).__name__})"

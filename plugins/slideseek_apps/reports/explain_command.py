@@ -60,9 +60,9 @@ def command(
     from slideseek.searching.answer_json import evidence_json
     from slideseek.searching.evidence import Explainer
     from slideseek.searching.request import Request, query_kind
-    from slideseek_apps.reports.files import write_geojson
-    from slideseek_apps.reports.pictures import evidence_panel, heat_map, require_png, save_png
-    from slideseek_apps.reports.sides import explained
+    from slideseek_apps.reports.evidence_geojson import write_geojson
+    from slideseek_apps.reports.evidence_pictures import evidence_panel, heat_map, require_png, save_png
+    from slideseek_apps.reports.explained_match import explained
 
     for path in filter(None, (output, heatmap)):
         require_png(path)

@@ -9,10 +9,10 @@ from PIL import Image, ImageDraw
 
 from slideseek.searching.evidence import Evidence, EvidenceKind
 from slideseek.types import UInt8
-from slideseek_apps.reports.colours import colours, ramp
-from slideseek_apps.reports.images import length_label, scale_bar
-from slideseek_apps.reports.lettering import INK, SOFT, clipped, lettering
-from slideseek_apps.reports.sides import Side, open_pixels
+from slideseek_apps.reports.explained_match import Side, open_pixels
+from slideseek_apps.reports.heat_colours import colours, ramp
+from slideseek_apps.reports.page_images import length_label, scale_bar
+from slideseek_apps.reports.picture_text import INK, SOFT, clipped, lettering
 
 OPACITY = 0.6
 LEGEND_HEIGHT = 30

@@ -16,9 +16,9 @@ from slideseek.searching.request import Request, Result
 from slideseek.searching.searcher import Answer, Found, Searcher
 from slideseek.searching.votes import vote
 from slideseek.types import Hit, SlideRecord
-from slideseek_apps.reports.assemble import Reported, search_report
-from slideseek_apps.reports.page import Report
-from slideseek_apps.reports.sides import Explained, explained
+from slideseek_apps.reports.explained_match import Explained, explained
+from slideseek_apps.reports.report_page import Report
+from slideseek_apps.reports.search_report import Reported, search_report
 
 
 @dataclass

@@ -45,8 +45,8 @@ def command(
     from slideseek.errors import UsageError
     from slideseek.searching.query_log import open_log
     from slideseek.searching.request import Request
-    from slideseek_apps.reports.page import render_report
     from slideseek_apps.reports.query_pages import QueryPages
+    from slideseek_apps.reports.report_page import render_report
 
     if sum((bool(numbers), bool(session), bool(text))) > 1:
         raise UsageError("numbers, --session and --query exclude each other", "make a page of each")

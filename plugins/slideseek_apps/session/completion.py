@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 from slideseek.errors import UsageError
 from slideseek.searching.filters import NAMED_FIELDS
-from slideseek_apps.session.command import Completes
-from slideseek_apps.session.language import Language
+from slideseek_apps.session.command_parser import CommandParser
+from slideseek_apps.session.command_spec import Completes
+from slideseek_apps.session.relevance_commands import VERDICTS
 from slideseek_apps.session.search_commands import OPTIONS, SWITCH
-from slideseek_apps.session.slide_commands import VERDICTS
-from slideseek_apps.session.state import Session
+from slideseek_apps.session.search_session import Session
 
 SIGNS = ("=", "!=", "<=", ">=", "<", ">")
 SHOWN = 200
@@ -27,17 +27,17 @@ class Suggestion(NamedTuple):
     about: str = ""
 
 
-def suggestions(session: Session, language: Language, line: str) -> Iterator[Suggestion]:
+def suggestions(session: Session, parser: CommandParser, line: str) -> Iterator[Suggestion]:
     """Yield what may follow, or complete, the text before the cursor."""
     text = line.lstrip()
     name, space, rest = text.partition(" ")
     if not space:
-        for command in language.commands.values():
+        for command in parser.commands.values():
             if command.name.startswith(name):
                 yield Suggestion(command.name, len(name), command.summary)
         return
     try:
-        command = language.find(name)
+        command = parser.find(name)
     except UsageError:
         return
     if not command.completes:
@@ -47,7 +47,7 @@ def suggestions(session: Session, language: Language, line: str) -> Iterator[Sug
         return
     before, _, word = rest.rpartition(" ")
     kind = command.completes[min(len(before.split()), len(command.completes) - 1)]
-    options = OPTIONS if command.name == "search" and word.startswith("-") else _choices(session, language, kind, word)
+    options = OPTIONS if command.name == "search" and word.startswith("-") else _choices(session, parser, kind, word)
     for chosen, about in _starting(options, word):
         yield Suggestion(chosen if kind == "like" else quoted(chosen), len(word), about)
 
@@ -62,7 +62,7 @@ def _starting(options: Iterable[str | tuple[str, str]], word: str) -> Iterator[t
             yield text, about
 
 
-def _choices(session: Session, language: Language, kind: Completes, word: str) -> Iterator[str | tuple[str, str]]:
+def _choices(session: Session, parser: CommandParser, kind: Completes, word: str) -> Iterator[str | tuple[str, str]]:
     if kind == "slide" or (kind == "rank" and not word.isdecimal()):
         for slide_id, record in session.records.items():
             yield slide_id, ", ".join(part for part in (record.site, record.label) if part)
@@ -76,7 +76,7 @@ def _choices(session: Session, language: Language, kind: Completes, word: str) -
     elif kind == "switch":
         yield from SWITCH
     elif kind == "command":
-        yield from language.commands
+        yield from parser.commands
     elif kind == "like":
         yield "like these"
     elif kind == "file":

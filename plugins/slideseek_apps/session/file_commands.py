@@ -10,14 +10,14 @@ from pathlib import Path
 import click
 
 from slideseek.archive.files import write_text
-from slideseek.cli.history import print_entries
 from slideseek.errors import UsageError
 from slideseek.plugins import needs_application
 from slideseek.searching.answer_json import CSV_HEADER, answer_json, csv_rows
 from slideseek.searching.query_log import open_log
 from slideseek.searching.request import Result
-from slideseek_apps.session.command import Command, exactly, nothing_more, split_words
-from slideseek_apps.session.state import Session
+from slideseek_apps.session.command_spec import Command, exactly, nothing_more, split_words
+from slideseek_apps.session.history_command import print_entries
+from slideseek_apps.session.search_session import Session
 
 
 def save(session: Session, text: str) -> None:
@@ -45,8 +45,8 @@ def export(session: Session, text: str) -> None:
         write_text(path, json.dumps(kept, indent=2, ensure_ascii=False) + "\n")
     elif path.suffix == ".html":
         with needs_application("reports", "an HTML page of hits"):
-            from slideseek_apps.reports.page import render_report
             from slideseek_apps.reports.query_pages import QueryPages
+            from slideseek_apps.reports.report_page import render_report
         pages = QueryPages(session.archive)
         shown = pages.complete(Result(asked.request, asked.query, asked.answer))
         page = pages.page([shown], f"Slides like {asked.answer.query.id}")

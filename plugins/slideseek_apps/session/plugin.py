@@ -1,12 +1,15 @@
-"""Register sessions with slideseek."""
+"""Register sessions and the log of queries with slideseek."""
 
 from slideseek.hookspecs import Register, hookimpl
 
 
 @hookimpl
 def register_commands(register: Register) -> None:
+    here = "slideseek_apps.session"
     register(
         "session",
-        "slideseek_apps.session.session_command:command",
+        f"{here}.session_command:command",
         "Search an archive in a conversation: filter, mark, explain, export.",
     )
+    register("history", f"{here}.history_command:command", "List the queries of an archive.")
+    register("replay", f"{here}.replay_command:command", "Run a query of the history again: are the hits the same?")

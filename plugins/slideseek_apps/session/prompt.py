@@ -14,27 +14,27 @@ from prompt_toolkit.formatted_text import FormattedText
 from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 
 from slideseek.errors import SlideseekError
+from slideseek_apps.session.command_parser import CommandParser, SessionEnd
 from slideseek_apps.session.completion import suggestions
-from slideseek_apps.session.language import Done, Language
-from slideseek_apps.session.state import Session
+from slideseek_apps.session.search_session import Session
 
 
 class SessionCompleter(Completer):
     """Offer to prompt_toolkit what may come next."""
 
-    def __init__(self, session: Session, language: Language) -> None:
-        self._session, self._language = session, language
+    def __init__(self, session: Session, parser: CommandParser) -> None:
+        self._session, self._parser = session, parser
 
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
-        for one in suggestions(self._session, self._language, document.text_before_cursor):
+        for one in suggestions(self._session, self._parser, document.text_before_cursor):
             yield Completion(one.text, start_position=-one.length, display_meta=one.about)
 
 
-def converse(session: Session, language: Language, history_file: Path | None) -> None:
+def converse(session: Session, parser: CommandParser, history_file: Path | None) -> None:
     """Ask for lines and obey them until the person leaves; an error is told and the session goes on."""
     prompt: PromptSession[str] = PromptSession(
         history=_history(session, history_file),
-        completer=SessionCompleter(session, language),
+        completer=SessionCompleter(session, parser),
         complete_while_typing=False,
         auto_suggest=AutoSuggestFromHistory(),
         bottom_toolbar=lambda: toolbar(session),
@@ -47,8 +47,8 @@ def converse(session: Session, language: Language, history_file: Path | None) ->
         except EOFError:
             return
         try:
-            language.obey(session, line)
-        except Done:
+            parser.run_line(session, line)
+        except SessionEnd:
             return
         except SlideseekError as error:
             click.echo(f"error: {error.cause}", err=True)

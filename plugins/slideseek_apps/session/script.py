@@ -7,11 +7,11 @@ from collections.abc import Iterable
 import click
 
 from slideseek.errors import SlideseekError, UsageError
-from slideseek_apps.session.language import Done, Language
-from slideseek_apps.session.state import Session
+from slideseek_apps.session.command_parser import CommandParser, SessionEnd
+from slideseek_apps.session.search_session import Session
 
 
-def run_script(session: Session, language: Language, lines: Iterable[str], name: str) -> None:
+def run_script(session: Session, parser: CommandParser, lines: Iterable[str], name: str) -> None:
     """Obey lines one by one, showing each before what it says; raise what stopped it with the number of its line."""
     for number, line in enumerate(lines, start=1):
         text = line.strip()
@@ -20,8 +20,8 @@ def run_script(session: Session, language: Language, lines: Iterable[str], name:
         if text and not text.startswith("#"):
             click.echo(f"> {text}")
         try:
-            language.obey(session, text)
-        except Done:
+            parser.run_line(session, text)
+        except SessionEnd:
             return
         except SlideseekError as error:
             raise type_of(error, f"{name}, line {number}: {error.cause}") from error

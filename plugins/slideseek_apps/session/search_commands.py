@@ -11,9 +11,9 @@ import click
 from slideseek.cli.output import print_answer
 from slideseek.errors import UsageError
 from slideseek.searching.filters import parse_filter
-from slideseek.searching.request import Request
-from slideseek_apps.session.command import Command, nothing_more, split_words
-from slideseek_apps.session.state import Session
+from slideseek.searching.request import Request, query_kind
+from slideseek_apps.session.command_spec import Command, nothing_more, split_words
+from slideseek_apps.session.search_session import Session
 
 OPTIONS = ("--region", "--annotation", "--patch", "--case", "--site", "--patient", "--center", "--mpp")
 SEARCH_USAGE = "search [QUERY] [--region X,Y,W,H] [--patch] [--case] [--site S] [--patient P] [--center C] [--mpp N]"
@@ -25,18 +25,6 @@ def search(session: Session, text: str) -> None:
     words = split_words(text)
     request = _request(words) if words else replace(session.last().request, relevant=(), rejected=())
     show_answer(session, session.settle(request))
-
-
-def more(session: Session, text: str) -> None:
-    """Search with the marks."""
-    if text.strip() not in ("", "like these"):
-        raise UsageError(f"cannot read 'more {text.strip()}'", "write: more like these")
-    asked = session.last()
-    if not session.marks:
-        raise UsageError("nothing is marked", "mark hits first, such as: mark 1 relevant")
-    relevant = tuple(slide_id for slide_id, good in session.marks.items() if good)
-    rejected = tuple(slide_id for slide_id, good in session.marks.items() if not good)
-    show_answer(session, session.settle(replace(asked.request, relevant=relevant, rejected=rejected)))
 
 
 def show_answer(session: Session, request: Request) -> None:
@@ -131,11 +119,12 @@ def _request(words: list[str]) -> Request:
     """Read the words of a search: one query, and options as on the command line."""
     found: dict[str, Any] = {}
     plain: list[str] = []
+    flags: set[str] = set()
     rest: Iterator[str] = iter(words)
     for word in rest:
         name, _, given = word.partition("=")
         if name in ("--patch", "--case"):
-            _kind(found, name[2:])
+            flags.add(name[2:])
         elif name in OPTIONS:
             value = given or next(rest, "")
             if not value:
@@ -147,19 +136,13 @@ def _request(words: list[str]) -> Request:
             plain.append(word)
     if len(plain) != 1:
         raise UsageError(f"one query is wanted, not {len(plain)}", "put a name with spaces into quotes")
-    if "region" in found:
-        _kind(found, "region")
+    found["kind"] = query_kind(found.get("region"), "patch" in flags, "case" in flags)
     if "mpp" in found:
         try:
             found["mpp"] = float(found["mpp"])
         except ValueError:
             raise UsageError(f"--mpp is a number, not {found['mpp']!r}", "write: --mpp 0.5") from None
     return Request(text=plain[0], **found)
-
-
-def _kind(found: dict[str, Any], kind: str) -> None:
-    if found.setdefault("kind", kind) != kind:
-        raise UsageError("--region, --patch and --case exclude each other", f"write: {SEARCH_USAGE}")
 
 
 def _unquoted(text: str) -> str:
@@ -176,5 +159,4 @@ COMMANDS = (
     Command("horizontal", "horizontal", "in the whole archive", horizontal),
     Command("same-patient", "same-patient [on | off]", "keep the query's patient or not", same_patient, ("switch",)),
     Command("exclude-centre", "exclude-centre [on | off]", "leave out the query's centre", exclude_centre, ("switch",)),
-    Command("more", "more like these", "search with the marks: like the relevant, unlike the others", more, ("like",)),
 )  # fmt: skip

@@ -35,9 +35,9 @@ def command(argument: Path | None, folder: Path | None, name: str | None, script
 
     from platformdirs import user_state_path
 
-    from slideseek_apps.session.language import Language
+    from slideseek_apps.session.command_parser import CommandParser
     from slideseek_apps.session.script import run_script
-    from slideseek_apps.session.state import Session
+    from slideseek_apps.session.search_session import Session
     from slideseek_apps.session.terminal_pictures import Pictures, Protocol, detect
 
     interactive = script is None and sys.stdin.isatty()
@@ -45,7 +45,7 @@ def command(argument: Path | None, folder: Path | None, name: str | None, script
     with open_archive(archive) as opened:
         protocol = cast("Protocol", pictures) if pictures != "auto" else detect(os.environ) if interactive else "none"
         session = Session(opened, opened.config.engine(name).name, say)
-        language = Language(Pictures(protocol))
+        parser = CommandParser(Pictures(protocol))
         searcher = session.searcher
         click.echo(
             f"{opened.root.name}: {len(searcher.index.ids)} slides, engine {session.engine} ({searcher.engine.spec});"
@@ -53,12 +53,12 @@ def command(argument: Path | None, folder: Path | None, name: str | None, script
         )
         if script is not None:
             with script.open(encoding="utf-8", errors="surrogateescape") as lines:
-                run_script(session, language, lines, script.name)
+                run_script(session, parser, lines, script.name)
         elif interactive:
             from slideseek_apps.session.prompt import converse
 
-            converse(session, language, user_state_path("slideseek") / "session-history")
+            converse(session, parser, user_state_path("slideseek") / "session-history")
             where = f" -a {shlex.quote(str(archive))}" if archive is not None else ""
             click.echo(f"session {session.id}: 'slideseek report --session {session.id}{where}' shows it as a page")
         else:
-            run_script(session, language, sys.stdin, "standard input")
+            run_script(session, parser, sys.stdin, "standard input")

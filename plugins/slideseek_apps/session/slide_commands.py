@@ -13,16 +13,15 @@ from slideseek.errors import SlideseekError, UsageError
 from slideseek.plugins import needs_application
 from slideseek.slides.reader import open_slide
 from slideseek.types import SlideRecord, UInt8
-from slideseek_apps.session.command import Command, exactly, split_words
-from slideseek_apps.session.state import Session
+from slideseek_apps.session.command_spec import Command, exactly, split_words
+from slideseek_apps.session.search_session import Session
 from slideseek_apps.session.terminal_pictures import Pictures
 
-VERDICTS = {"relevant": True, "not": False, "clear": None}
 THUMBNAIL_SIDE = 360
 PICTURE = "a picture of the evidence"
 
 
-class Looking:
+class SlideCommands:
     """The commands of this module, over a terminal that may show pictures."""
 
     def __init__(self, pictures: Pictures) -> None:
@@ -56,7 +55,7 @@ class Looking:
         target = Path(words[1]) if len(words) == 2 else None
         if target is not None:
             with needs_application("reports", PICTURE):
-                from slideseek_apps.reports.pictures import require_png, save_png
+                from slideseek_apps.reports.evidence_pictures import require_png, save_png
             require_png(target)
         record = session.record(words[0])
         query = session.last().query
@@ -65,8 +64,8 @@ class Looking:
         if target is None and not self._pictures.can_show:
             return
         with needs_application("reports", PICTURE):
-            from slideseek_apps.reports.pictures import evidence_panel
-            from slideseek_apps.reports.sides import explained
+            from slideseek_apps.reports.evidence_pictures import evidence_panel
+            from slideseek_apps.reports.explained_match import explained
         panel = evidence_panel(explained(session.archive, query, record, evidence))
         if target is not None:
             save_png(panel, target)
@@ -74,33 +73,12 @@ class Looking:
         else:
             self._pictures.show(panel)
 
-    def mark(self, session: Session, text: str) -> None:
-        """Remember what a person thinks of hits, for `more like these`."""
-        *which, verdict = split_words(text) or [""]
-        if not which and not verdict:
-            _print_marks(session)
-            return
-        if verdict not in VERDICTS or not which:
-            raise UsageError(f"cannot read 'mark {text.strip()}'", "write: mark N relevant, mark N not, mark N clear")
-        records = [session.record(part) for word in which for part in word.split(",") if part]
-        asked = session.last()
-        for record in records:
-            if record.id == asked.query.record.id:
-                raise UsageError("the query itself cannot be marked", "mark hits: 1 and up")
-        for record in records:
-            good = VERDICTS[verdict]
-            session.marks.pop(record.id, None)
-            if good is not None:
-                session.marks[record.id] = good
-        _print_marks(session)
-
     def commands(self) -> tuple[Command, ...]:
         """Return the commands, bound to this terminal."""
         return (
             Command("show", "show N", "a slide: N is a hit's rank, 0 the query, or an id", self.show, ("rank",)),
             Command("compare", "compare N M", "two slides side by side, and their distance", self.compare, ("rank",)),
             Command("explain", "explain N [FILE.png]", "which patches made it match", self.explain, ("rank", "file")),
-            Command("mark", "mark N... relevant|not|clear", "judge hits for 'more like these'", self.mark, ("mark",)),
         )
 
     def _show_pictures(self, session: Session, records: list[SlideRecord]) -> None:
@@ -137,10 +115,3 @@ def _facts(record: SlideRecord) -> list[list[str]]:
 
 def _equal(name: str, left: dict[str, str], right: dict[str, str]) -> str:
     return "" if name == "file" else "=" if left.get(name) == right.get(name) else "differs"
-
-
-def _print_marks(session: Session) -> None:
-    if not session.marks:
-        click.echo("nothing is marked")
-    for slide_id, good in session.marks.items():
-        click.echo(f"{'relevant    ' if good else 'not relevant'}  {slide_id}")

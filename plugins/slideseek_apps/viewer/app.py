@@ -12,12 +12,12 @@ from starlette.exceptions import HTTPException
 
 from slideseek import __version__
 from slideseek.errors import ParameterError, SlideseekError, UsageError
-from slideseek_apps.viewer.api import searching, slides
+from slideseek_apps.viewer.api import search_routes, slide_routes
 from slideseek_apps.viewer.api.services import NotThereError, Services
 from slideseek_apps.viewer.assets import Asset, load_assets
-from slideseek_apps.viewer.lanes import BusyError
-from slideseek_apps.viewer.privacy import without_paths
+from slideseek_apps.viewer.hide_paths import without_paths
 from slideseek_apps.viewer.schemas import Problem
+from slideseek_apps.viewer.worker_pools import BusyError
 
 OPENAPI = "/api/openapi.json"
 
@@ -52,7 +52,7 @@ def make_app(services: Services) -> FastAPI:
         redirect_slashes=False,
     )
     app.state.services = services
-    for router in (slides.router, searching.router):
+    for router in (slide_routes.router, search_routes.router):
         app.include_router(router, prefix="/api", responses=ERRORS)
     _serve_page(app)
     _report_errors(app)

@@ -6,7 +6,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from slideseek_apps.viewer.slide_keys import KEY_PATTERN
+from slideseek_apps.viewer.opaque_slide_keys import KEY_PATTERN
 from slideseek_apps.viewer.uploads import PATCH_PATTERN
 
 FARTHEST = 10_000_000

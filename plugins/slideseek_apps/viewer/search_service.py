@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections import OrderedDict
+from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
+
+from cachetools import LRUCache
 
 from slideseek.archive.archive import Archive
 from slideseek.errors import SlideseekError, UsageError
@@ -16,8 +19,8 @@ from slideseek.searching.queries import Query
 from slideseek.searching.query_log import log_result
 from slideseek.searching.request import Request
 from slideseek.searching.searcher import Answer, Searcher
-from slideseek_apps.viewer.directory import SlideDirectory
-from slideseek_apps.viewer.freshness import Freshness
+from slideseek_apps.viewer.archive_watcher import ArchiveWatcher
+from slideseek_apps.viewer.slide_directory import SlideDirectory
 
 MAX_QUERIES = 24
 """Queries kept made, with their features: explaining a hit must not read the region again."""
@@ -48,13 +51,13 @@ class SearchService:
         self.archive = archive
         self._registry = registry
         self._session = session
-        self._freshness = Freshness(archive)
+        self._watcher = ArchiveWatcher(archive)
         self._loading = threading.RLock()
         self._making = threading.Lock()
         self._stamp = ""
         self._directory = SlideDirectory(())
         self._searchers: dict[str, Searcher] = {}
-        self._queries: OrderedDict[tuple[str, Request], Query] = OrderedDict()
+        self._queries: LRUCache[tuple[str, Request], Query] = LRUCache(MAX_QUERIES)
 
     @property
     def directory(self) -> SlideDirectory:
@@ -90,9 +93,11 @@ class SearchService:
     def search(self, engine: str, request: Request) -> Answer:
         """Answer a request, and keep it in the archive's log."""
         searcher = self._searcher(engine)
-        query = self._query(searcher, request)
-        with self._loading:  # an index that follows its archive may be opened again by a search
-            result = request.run(searcher, query)
+        with _naming_the_image(request):
+            query = self._query(searcher, request)
+            with self._loading:  # an index that follows its archive may be opened again by a search
+                result = request.run(searcher, query)
+        with self._loading:
             if request.kind == "patch":  # never a slide's file: the image lies where uploads do, which nobody need know
                 result = result.without_upload()
             log_result(searcher, result, source="serve", session=self._session)
@@ -101,9 +106,10 @@ class SearchService:
     def explain(self, engine: str, request: Request, hit_id: str) -> Evidence:
         """Return what makes a slide similar to the query."""
         searcher = self._searcher(engine)
-        query = self._query(searcher, request)
-        with self._making:
-            return Explainer(searcher).explain(query, hit_id)
+        with _naming_the_image(request):
+            query = self._query(searcher, request)
+            with self._making:
+                return Explainer(searcher).explain(query, hit_id)
 
     def warm(self) -> None:
         """Load the directory and search every engine once, so that the first search is as fast as the next."""
@@ -124,7 +130,7 @@ class SearchService:
 
     def close(self) -> None:
         """Close the catalogue's connections."""
-        self._freshness.close()
+        self._watcher.close()
         self.archive.close()
 
     def _problem(self, name: str) -> tuple[str, str]:
@@ -147,7 +153,6 @@ class SearchService:
         name = searcher.engine.name, question
         with self._loading:
             if (kept := self._queries.get(name)) is not None:
-                self._queries.move_to_end(name)
                 return kept
         if question.kind == "slide":
             # Never a file: whatever a request holds, only slides of the archive are read.
@@ -160,18 +165,28 @@ class SearchService:
         with self._loading:
             if self._searchers.get(searcher.engine.name) is searcher:
                 self._queries[name] = made
-                while len(self._queries) > MAX_QUERIES:
-                    self._queries.popitem(last=False)
         return made
 
     def _refresh(self) -> None:
         with self._loading:
-            stamp = self._freshness.stamp()
+            stamp = self._watcher.stamp()
             if stamp != self._stamp:
                 self._directory = SlideDirectory(self.archive.catalog.slides)
                 self._searchers.clear()
                 self._queries.clear()
                 self._stamp = stamp
+
+
+@contextlib.contextmanager
+def _naming_the_image(request: Request) -> Iterator[None]:
+    """Say "the image" in errors about an uploaded patch, not the name of the file it lies in."""
+    try:
+        yield
+    except SlideseekError as error:
+        if request.kind == "patch":
+            for name in (repr(request.text), request.text, Path(request.text).name):
+                error.cause = error.cause.replace(name, "the image")
+        raise
 
 
 def no_slide(key: str) -> UsageError:

@@ -18,13 +18,13 @@ import uvicorn
 from slideseek.archive.archive import Archive
 from slideseek.errors import SlideseekError, UsageError
 from slideseek.plugins import load_registry
+from slideseek_apps.viewer.access_control import TOKEN_PARAMETER, Guard
 from slideseek_apps.viewer.api.services import Services
 from slideseek_apps.viewer.app import make_app
-from slideseek_apps.viewer.guard import TOKEN_PARAMETER, Guard
-from slideseek_apps.viewer.lanes import Lane
 from slideseek_apps.viewer.search_service import SearchService
 from slideseek_apps.viewer.tiles import Pictures
 from slideseek_apps.viewer.uploads import MAX_UPLOAD_BYTES, Uploads
+from slideseek_apps.viewer.worker_pools import WorkerPool
 
 ADDRESS = "127.0.0.1"
 NAMES = (ADDRESS, "localhost")
@@ -72,13 +72,13 @@ def serving(root: Path, port: int = 0, token: str | None = None) -> Iterator[Run
             searching=searching,
             pictures=Pictures(searching.archive),
             uploads=Uploads(Path(uploads)),
-            pixels=Lane("pixels", workers=4, waiting=256),
-            asking=Lane("asking", workers=2, waiting=128),
-            thinking=Lane("thinking", workers=1, waiting=16),
+            pixels=WorkerPool("pixels", workers=4, waiting=256),
+            quick=WorkerPool("quick", workers=2, waiting=128),
+            slow=WorkerPool("slow", workers=1, waiting=16),
         )
         try:
             searching.warm()
-            services.thinking.begin(searching.prepare)
+            services.slow.begin(searching.prepare)
             guarded = Guard(make_app(services), token, port, NAMES, MAX_UPLOAD_BYTES)
             with _running(guarded, listening) as (server, ended):
                 yield Running(port, token, server, ended)

@@ -14,9 +14,9 @@ from slideseek.errors import RegionError
 from slideseek.slides.pyramid import PyramidSlide
 from slideseek.slides.reader import open_slide
 from slideseek.types import UInt8
-from slideseek_apps.viewer.byte_cache import ByteCache
-from slideseek_apps.viewer.directory import Entry
-from slideseek_apps.viewer.open_slides import OpenSlides
+from slideseek_apps.viewer.open_slide_cache import OpenSlideCache
+from slideseek_apps.viewer.slide_directory import Entry
+from slideseek_apps.viewer.tile_cache import TileCache
 
 TILE = 256
 OVERVIEW = 512
@@ -85,9 +85,9 @@ class Pictures:
 
     def __init__(self, archive: Archive) -> None:
         self._archive = archive
-        self._slides = OpenSlides()
-        self._tiles: ByteCache[Picture] = ByteCache(96 * 2**20, lambda picture: len(picture.jpeg))
-        self._overviews: ByteCache[UInt8] = ByteCache(128 * 2**20, lambda array: array.nbytes)
+        self._slides = OpenSlideCache()
+        self._tiles: TileCache[Picture] = TileCache(96 * 2**20, lambda picture: len(picture.jpeg))
+        self._overviews: TileCache[UInt8] = TileCache(128 * 2**20, lambda array: array.nbytes)
 
     def grid(self, entry: Entry) -> tuple[Grid, PyramidSlide]:
         """Return the grid of a slide, and the slide for its facts (which stay good when it is closed)."""

@@ -51,6 +51,7 @@ class ApproximateIndex(BatchIndex, ABC):
     """
 
     name: ClassVar[str]
+    exact: ClassVar[bool] = False
     exact_below: int = 1_000
     seed: int = 0
     exact_: StoredIndex = field(default_factory=Hamming, init=False, repr=False, compare=False)

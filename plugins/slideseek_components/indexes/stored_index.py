@@ -27,6 +27,7 @@ class StoredIndex(BatchIndex, ABC):
     """Keep slides in a `SlideStore` and rank distances; a subclass says what a row is and how far two slides are."""
 
     name: ClassVar[str]
+    exact: ClassVar[bool] = True
     store_: SlideStore = field(default_factory=SlideStore, init=False, repr=False, compare=False)
 
     @abstractmethod

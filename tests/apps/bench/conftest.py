@@ -6,6 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from slideseek.building.reporting import SlideReport
+from slideseek.plugins import KINDS, load_registry
+from slideseek_apps.bench.config import parse_bench_config
+from slideseek_apps.bench.datasets import load_dataset
+from slideseek_apps.bench.runner import BenchRunner, BenchSummary
+
 
 def write_toy_bags(path: Path, patients: int = 12, width: int = 8, split: bool = False) -> Path:
     """Write bags whose label moves the features; a patient has two slides, the first six slides are of centre c0."""
@@ -44,3 +50,32 @@ def toy_bags_file(tmp_path: Path) -> Path:
 def write_toys() -> Callable[..., Path]:
     """Write such a file: `write_toys(path, patients=12, split=False)`."""
     return write_toy_bags
+
+
+class KeepReports:
+    """A reporter that keeps what it is given."""
+
+    def __init__(self) -> None:
+        self.reports: list[SlideReport] = []
+
+    def phase(self, name, total, brief=False): ...
+    def begin(self, slide_id): ...
+    def epoch(self, engine, metrics): ...
+    def note(self, text): ...
+    def slide(self, report):
+        self.reports.append(report)
+
+
+@pytest.fixture
+def run_with(tmp_path: Path, toy_bags_file: Path) -> Callable[..., BenchSummary]:
+    """Run one engine on the toys beside a plugin that is not installed: `run_with(plugin, encoder, index=None)`."""
+
+    def run(plugin, encoder, index=None, control=False, **more) -> BenchSummary:
+        registry = load_registry(extra=[("cheats", plugin)], kinds=KINDS)
+        engine = {"name": "x", "encoder": encoder} | ({"index": index} if index else {})
+        data = {"engine": [engine], "dataset": {"kind": "bags", "path": str(toy_bags_file)}} | more
+        config = parse_bench_config(data, tmp_path, "test", registry)
+        dataset = load_dataset(config.kind, config.dataset_options, tmp_path, registry)
+        return BenchRunner(config, dataset, registry, tmp_path / "out", KeepReports()).run(control=control)
+
+    return run

@@ -8,8 +8,8 @@ from sklearn.metrics import accuracy_score, balanced_accuracy_score, precision_r
 
 from slideseek_apps.bench import class_sums
 from slideseek_apps.bench.class_sums import macro, weighted
-from slideseek_apps.bench.hits import QueryHits, RankedHit
-from slideseek_apps.bench.lists import Lists
+from slideseek_apps.bench.measure_sums import ListSums
+from slideseek_apps.bench.ranked_lists import QueryHits, RankedHit
 
 EXACT = {"rel": 0, "abs": 1e-12}
 
@@ -24,7 +24,7 @@ def random_lists(seed, depth=7, labels="abcd"):
         )
         label = str(rng.choice(list(labels), p=[0.5, 0.3, 0.15, 0.05]))
         queries.append(QueryHits(f"q{number}", label, found, f"p{rng.integers(25)}"))
-    return Lists(queries)
+    return ListSums(queries)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -63,7 +63,7 @@ def test_weights_of_patients_are_slides_repeated():
         for copy in range(weights[lists.patients.index(query.patient)])
     ]
     counts = np.tensordot(weights.astype(float), lists.vote_counts(3, "nearest"), 1)
-    expected = Lists(repeated, classes=lists.classes).vote_counts(3, "nearest").sum(0)
+    expected = ListSums(repeated, classes=lists.classes).vote_counts(3, "nearest").sum(0)
     assert counts == pytest.approx(expected, **EXACT)
 
 
@@ -81,7 +81,7 @@ def test_a_label_of_two_sites_is_two_classes():
         QueryHits("2", "tumour", (hit,), "p2", site="colon"),
         QueryHits("3", "normal", (hit,), "p3", site="lung"),
     ]
-    lists = Lists(queries, by_site=True)
+    lists = ListSums(queries, by_site=True)
     assert lists.classes == (("colon", "normal"), ("colon", "tumour"), ("lung", "normal"))
     assert class_sums.f1(lists.vote_counts(1, "nearest").sum(0)).tolist() == [2 / 3, 0, 1]
-    assert class_sums.f1(Lists(queries).vote_counts(1, "nearest").sum(0)).tolist() == [4 / 5, 0]
+    assert class_sums.f1(ListSums(queries).vote_counts(1, "nearest").sum(0)).tolist() == [4 / 5, 0]

@@ -10,9 +10,12 @@ import numpy as np
 import pytest
 
 from slideseek.errors import SlideseekError, UsageError
-from slideseek_apps.bench.datasets import ADAPTERS, guess_kind, load_dataset
+from slideseek.plugins import KINDS, load_registry
+from slideseek_apps.bench.datasets import Adapter, guess_kind, load_dataset
 from slideseek_apps.bench.datasets.gdc_manifest import check_files, read_gdc_manifest
 from slideseek_apps.bench.datasets.tcga_names import SITE_GROUPS, parse_tcga_name, site_group
+
+REGISTRY = load_registry(kinds=KINDS)
 
 
 def features(seed: int, n: int = 4, width: int = 6) -> np.ndarray:
@@ -27,13 +30,22 @@ def write_h5(path: Path, values: np.ndarray) -> None:
 
 
 def load(kind, path, **options):
-    return load_dataset(
-        kind, {"path": str(path), **{k: str(v) if isinstance(v, Path) else v for k, v in options.items()}}, Path.cwd()
-    )
+    given = {"path": str(path), **{k: str(v) if isinstance(v, Path) else v for k, v in options.items()}}
+    return load_dataset(kind, given, Path.cwd(), REGISTRY)
+
+
+def guess(path):
+    """Guess the kind of a path; every adapter can be asked."""
+    notes = []
+    kind = guess_kind(path, REGISTRY, notes.append)
+    assert notes == []
+    return kind
 
 
 def test_every_adapter_can_be_imported():
-    assert all(hasattr(entry.adapter(), "load") for entry in ADAPTERS.values())
+    kinds = [entry.name for entry in REGISTRY.registrations("dataset")]
+    assert kinds == ["archive", "bag-csv", "bags", "features", "lks", "tcga"]
+    assert all(issubclass(REGISTRY.load("dataset", kind), Adapter) for kind in kinds)
 
 
 class TestBagArrays:
@@ -91,7 +103,7 @@ class TestBagCsv:
         ("text", "why"),
         [
             ("bag,label\na,1\n", "one or more features"),
-            ("bag,label,f\na,1,x\n", "line 2: a feature is no number"),
+            ("bag,label,f\na,1,x\n", "line 2: a feature is not a number"),
             ("bag,label,f\na,1,2,3\n", "line 2: 4 cells, 3 columns"),
             ("bag,label,f\na,1,2\na,0,2\n", "line 3: bag 'a' has another label"),
         ],
@@ -130,7 +142,7 @@ class TestFeatureFolder:
         data = load("features", tmp_path / "features_uni", manifest=manifest)
         assert [r.id for r in data.records] == ["s0"]
         assert {p.subject: p.cause for p in data.problems}.keys() == {"s1", "s2"}
-        assert "9 features a patch" in next(p.cause for p in data.problems if p.subject == "s2")
+        assert "9 features per patch" in next(p.cause for p in data.problems if p.subject == "s2")
 
     def test_a_manifest_is_needed(self, tmp_path):
         self.folder(tmp_path)
@@ -160,7 +172,7 @@ def test_the_fingerprint_follows_labels_and_features_but_not_patch_order(tmp_pat
 
 class TestArchive:
     def test_the_features_of_an_engine(self, tiny_archive):
-        assert guess_kind(tiny_archive) == "archive"
+        assert guess(tiny_archive) == "archive"
         data = load("archive", tiny_archive, engine="mean")
         assert [r.id for r in data.records] == [f"s{n}" for n in range(8)]
         assert {r.site for r in data.records} == {"colon", "lung"}
@@ -241,7 +253,7 @@ class TestTcga:
 
     def test_a_manifest_of_another_kind_is_refused(self, tmp_path):
         (tmp_path / "m.txt").write_text("slide,label\na,b\n")
-        with pytest.raises(SlideseekError, match="no GDC manifest: no column id"):
+        with pytest.raises(SlideseekError, match="not a GDC manifest: no column id"):
             read_gdc_manifest(tmp_path / "m.txt")
 
     def test_the_real_table_fits_the_rules(self, shared_data):
@@ -273,7 +285,7 @@ class TestLks:
         return tmp_path
 
     def test_labels_and_split(self, folder):
-        assert guess_kind(folder) == "lks"
+        assert guess(folder) == "lks"
         data = load("lks", folder)
         assert [(r.id, r.label, r.fields["split"], r.patient) for r in data.records] == [
             ("a1", "AMA", "train", "a1"),
@@ -295,14 +307,43 @@ class TestLks:
             load("lks", folder)
 
     def test_missing_features_say_how_to_make_them(self, folder, tmp_path):
-        with pytest.raises(UsageError, match="holds no features"):
+        with pytest.raises(UsageError, match="has no features"):
             load("lks", folder, features=tmp_path / "nowhere")
 
 
-def test_the_kind_is_told_from_what_is_there(tmp_path):
-    with pytest.raises(UsageError, match="does not exist"):
-        guess_kind(tmp_path / "nothing.npz")
-    (tmp_path / "x.bin").touch()
-    with pytest.raises(UsageError, match="pass --dataset"):
-        guess_kind(tmp_path / "x.bin")
-    assert guess_kind(tmp_path) == "features"
+class TestGuess:
+    @pytest.mark.parametrize(
+        ("file", "kind"),
+        [
+            ("a.npz", "bags"),
+            ("A.NPZ", "bags"),
+            ("a.csv", "bag-csv"),
+            ("folder/a.h5", "features"),
+            ("folder/h5_files/a.h5", "features"),
+            ("folder/20x_256px/features_uni/a.h5", "features"),
+            ("folder/Test_Labels.csv", "lks"),
+            ("folder/slideseek.toml", "archive"),
+        ],
+    )
+    def test_from_what_is_there(self, tmp_path, file, kind):
+        (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / file).touch()
+        assert guess(tmp_path / file.partition("/")[0]) == kind
+
+    def test_a_path_that_does_not_exist(self, tmp_path):
+        with pytest.raises(UsageError, match="does not exist"):
+            guess(tmp_path / "nothing.npz")
+
+    @pytest.mark.parametrize("name", ["x.bin", ""])
+    def test_no_kind(self, tmp_path, name):
+        (tmp_path / "x.bin").touch()
+        with pytest.raises(UsageError, match="no kind of data recognises") as caught:
+            guess(tmp_path / name)
+        assert caught.value.fix == "pass --dataset, one of archive, bag-csv, bags, features, lks, tcga"
+
+    def test_several_kinds(self, tmp_path):
+        (tmp_path / "slideseek.toml").touch()
+        (tmp_path / "Train_Labels.csv").touch()
+        with pytest.raises(UsageError, match="can be read as archive or as lks") as caught:
+            guess(tmp_path)
+        assert caught.value.fix == "pass --dataset archive or --dataset lks"

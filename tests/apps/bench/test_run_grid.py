@@ -8,12 +8,13 @@ import signal
 import subprocess
 import sys
 import time
+import tomllib
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from slideseek_apps.bench.hits import read_hits
+from slideseek_apps.bench.ranked_lists import read_hits
 from slideseek_apps.bench.report.assemble import make_report
 from slideseek_apps.bench.report.formats import render
 from slideseek_apps.bench.report.settings import ReportSettings
@@ -125,6 +126,18 @@ class TestGrid:
         done = slideseek("bench", "run", tmp_path / "out" / "bench.toml", "-o", tmp_path / "out", "--json")
         assert {cell["outcome"] for cell in done.json["cells"]} == {"done before"}
         assert len(done.json["cells"]) == 2
+
+    def test_the_config_as_run_reads_back(self, run, tmp_path, toy_bags_file):
+        odd = 'title = "quotes \\" and \\\\ and ü"\n'
+        encoder = '{ use = "deep-fv", preset = "best", hidden = [[4], [3]], epochs = 1 }'
+        changes = ("--set", "learning_rate=1e-05", "--set", "protocol.folds=2", "--only", "e.1 é hidden=3")
+        run(f'{odd}[[engine]]\nname = "e.1 é"\nencoder = {encoder}\n', *changes)
+        kept = tomllib.loads((tmp_path / "out" / "bench.toml").read_text(encoding="utf-8"))
+        assert kept["title"] == 'quotes " and \\ and ü'
+        assert kept["dataset"] == {"kind": "bags", "path": str(toy_bags_file)}
+        (engine,) = kept["engine"]
+        assert engine["name"] == "e.1 é"
+        assert (engine["encoder"]["hidden"], engine["encoder"]["learning_rate"]) == ([[4], [3]], 1e-05)
 
 
 class TestProtocols:
@@ -301,7 +314,7 @@ class TestOtherTasks:
 
 
 def test_the_commands_errors(slideseek, tmp_path):
-    assert "ready configuration" in slideseek("bench", "run", "--list").out
+    assert "bundled configuration" in slideseek("bench", "run", "--list").out
     assert slideseek("bench", "run", "--list", "--json").json["datasets"].keys() >= {"archive", "tcga", "lks"}
     assert slideseek("bench", "run").code == 2
     done = slideseek("bench", "run", "table1", "--data", tmp_path / "none.npz")

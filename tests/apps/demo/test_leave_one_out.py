@@ -4,8 +4,6 @@ import pytest
 
 from slideseek.archive.archive import Archive
 from slideseek.errors import SlideseekError
-from slideseek.indexing.live_index import open_engine
-from slideseek.plugins import load_registry
 from slideseek.searching.searcher import Searcher
 from slideseek_apps.demo.leave_one_out import Verdict, accuracy, leave_one_patient_out, majority_class_rate
 
@@ -31,7 +29,7 @@ def test_majority_class_rate_takes_the_best_constant_of_each_scope():
 @pytest.fixture
 def searcher(tiny_archive):
     with Archive(tiny_archive) as archive:
-        yield Searcher(archive, open_engine(archive, archive.config.engine("bars"), load_registry()))
+        yield Searcher.open(archive, "bars")
 
 
 def test_vertical_asks_for_the_label_within_the_site(searcher):
@@ -56,6 +54,6 @@ def test_the_own_patient_has_no_vote(tiny_archive, tiny_slides, slideseek):
     manifest.write_text(text)
     assert slideseek("add", tiny_slides, "--manifest", manifest, "-a", tiny_archive).code == 0
     with Archive(tiny_archive) as archive:
-        searcher = Searcher(archive, open_engine(archive, archive.config.engine("bars"), load_registry()))
+        searcher = Searcher.open(archive, "bars")
         with pytest.raises(SlideseekError, match="no slide can be asked"):
             leave_one_patient_out(searcher, "vertical", k=1)

@@ -8,8 +8,8 @@ import pytest
 from slideseek.plugins import Broken, Registration, Registry, load_registry
 from slideseek_apps.doctor import software
 from slideseek_apps.doctor.archive_health import file_system, look_at_archive
-from slideseek_apps.doctor.components import look_at_plugins
 from slideseek_apps.doctor.finding import Finding, in_bytes
+from slideseek_apps.doctor.plugin_health import look_at_plugins
 
 
 @pytest.fixture

@@ -148,7 +148,7 @@ def test_nothing_is_overwritten_unasked(tiny_archive, tmp_path, slideseek, what)
     first = min(before)
     first.write_bytes(b"mine")
     done = slideseek("export", what, "-a", tiny_archive, "-o", out)
-    assert done.code == 2 and "is there already" in done.err and "--force" in done.err
+    assert done.code == 2 and "already exists" in done.err and "--force" in done.err
     assert first.read_bytes() == b"mine"
     assert slideseek("export", what, "-a", tiny_archive, "-o", out, "--force").code == 0
     assert first.read_bytes() != b"mine" and set(out.iterdir()) == set(before), "no file is left over"
@@ -164,7 +164,7 @@ def test_slides_without_results(tiny_archive, tmp_path, slideseek, paint_tiny):
         named = slideseek("export", what, "new", "s0", "-a", tiny_archive, "-o", tmp_path / f"{what}2")
         assert named.code == 3 and "failed  new: it has no" in named.err and "slideseek build" in named.err
         alone = slideseek("export", what, "new", "-a", tiny_archive, "-o", tmp_path / f"{what}3")
-        assert alone.code == 1 and "no slide asked for has" in alone.err
+        assert alone.code == 1 and "no requested slide has" in alone.err
 
 
 def test_damaged_features_are_not_exported(tiny_archive, tmp_path, slideseek):

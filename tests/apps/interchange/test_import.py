@@ -157,7 +157,7 @@ def test_bad_files_are_told_and_the_rest_is_imported(trident_job, theirs, slides
     assert "3 imported" in done.out and "4 failed" in done.out
     assert "failed  bad.h5: 'features' is a link, not a dataset of the file itself" in done.err
     assert "failed  nowhere.npy: it has no 'coords'" in done.err and "--without-coords" in done.err
-    assert "failed  wide.npz: it has 25 features a patch, set 'uni_v1' has 24" in done.err
+    assert "failed  wide.npz: its features have 25 values per patch, those of set 'uni_v1' have 24" in done.err
     assert "Traceback" not in done.err
     assert len(slideseek("status", "-a", archive, "--json").json["slides"]) == 3
 
@@ -198,8 +198,8 @@ def test_a_manifest_names_slides_by_their_own_files(trident_job, theirs, tmp_pat
     assert done.code == 3 and done.json["imported"] == ["first"]
     assert "missing patient" in done.json["problems"][0]["cause"]
     notes = " ".join(done.json["notes"])
-    assert "2 file(s) are of slides cohort.csv does not name and were not imported: b.h5, c.h5" in notes
-    assert "1 slide(s) of cohort.csv have no feature file here: gone" in notes
+    assert "2 file(s) were not imported because cohort.csv does not list their slides: b.h5, c.h5" in notes
+    assert "1 slide(s) in cohort.csv have no feature file: gone" in notes
     (slide,) = slideseek("status", "-a", archive, "--json").json["slides"]
     assert (slide["patient"], slide["site"], slide["mpp"]) == ("p1", "lung", 0.25)
     assert slide["path"].endswith("features_uni_v1/a.h5") and slide["fingerprint"].startswith("sha256:")
@@ -228,7 +228,7 @@ def test_names_that_do_not_tell_slides_apart(theirs, tmp_path, slideseek, write_
     write_trident(folder / "T-1.bbbb.h5", *bag_of(1))
     done = slideseek("import", folder, "-a", archive, "--json")
     assert done.json["unchanged"] == ["T-1"], "what stands before the first dot is the slide's id"
-    assert done.code == 3 and done.json["problems"][0]["cause"] == "it is of slide 'T-1', as T-1.aaaa.h5 is"
+    assert done.code == 3 and done.json["problems"][0]["cause"] == "it belongs to slide 'T-1', and so does T-1.aaaa.h5"
 
 
 def test_features_without_places(theirs, tmp_path, slideseek, codes_of, bag_of):
@@ -238,13 +238,13 @@ def test_features_without_places(theirs, tmp_path, slideseek, codes_of, bag_of):
     archive = theirs()
     done = slideseek("import", folder, "-a", archive, "--without-coords", "--json")
     assert done.code == 0 and done.json["imported"] == ["a"]
-    assert "1 file(s) have no places: their patches cannot be shown or exported" in done.json["notes"]
+    assert "1 file(s) have no coords: their patches cannot be shown or exported" in done.json["notes"]
     assert slideseek("build", "-a", archive).code == 0
     assert codes_of(archive, "theirs")["a"].shape[0] == 12
     refused = slideseek("export", "patches", "-a", archive, "-o", tmp_path / "out")
-    assert refused.code == 1 and "without places have none" in refused.err
+    assert refused.code == 1 and "without coords have no patches" in refused.err
     stage = slideseek("status", "-a", archive, "--json").json["slides"][0]["engines"]["theirs"]["stages"]["select"]
-    assert stage["status"] == "done" and stage["notes"] == ["imported without places"]
+    assert stage["status"] == "done" and stage["notes"] == ["imported without coords"]
     slideseek("export", "features", "-a", archive, "-o", tmp_path / "out")
     with h5py.File(tmp_path / "out" / "a.h5") as file:
         assert "coords" not in file and np.array_equal(file["features"], bag_of(0)[0])

@@ -8,10 +8,10 @@ from PIL import Image
 
 from slideseek.searching.evidence import Evidence, Pair
 from slideseek.searching.patch_squares import PatchSquares
-from slideseek_apps.reports.colours import colours, strengths
-from slideseek_apps.reports.geojson import side_geojson
+from slideseek_apps.reports.evidence_geojson import side_geojson
+from slideseek_apps.reports.explained_match import PixelSource, Side
+from slideseek_apps.reports.heat_colours import colours, strengths
 from slideseek_apps.reports.heat_map import Thumbnail, draw_heat
-from slideseek_apps.reports.sides import Side, Source
 
 
 def test_the_command_explains_pairs_and_parts(tiny_archive, tmp_path, slideseek):
@@ -67,7 +67,7 @@ def pairs():
     fields = PatchSquares(np.array([[0, 0], [10, 20]], np.int32), np.array([8.0, 8.0]))
     parts = np.array([-3.0, -7.0])
     evidence = Evidence("pairs", 5.0, fields, fields, (Pair(0, 1, 3.0), Pair(1, 1, 7.0)), parts, parts)
-    return evidence, Side("query", "s", fields, parts, {"s": Source(None)})
+    return evidence, Side("query", "s", fields, parts, {"s": PixelSource(None)})
 
 
 def test_geojson_has_what_qupath_shows(pairs):

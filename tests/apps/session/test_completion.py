@@ -5,10 +5,10 @@ from types import SimpleNamespace
 import pytest
 
 from slideseek.types import Hit, SlideRecord
+from slideseek_apps.session.command_parser import CommandParser
 from slideseek_apps.session.completion import suggestions
-from slideseek_apps.session.language import Language
 from slideseek_apps.session.prompt import toolbar
-from slideseek_apps.session.state import Session
+from slideseek_apps.session.search_session import Session
 from slideseek_apps.session.terminal_pictures import Pictures
 
 
@@ -48,7 +48,7 @@ def session():
     ],
 )
 def test_offers(session, line, offered):
-    found = list(suggestions(session, Language(Pictures("none")), line))
+    found = list(suggestions(session, CommandParser(Pictures("none")), line))
     assert [one.text for one in found] == offered
     assert all(line.endswith(line[len(line) - one.length :]) and one.length <= len(line) for one in found)
 
@@ -57,9 +57,9 @@ def test_files_are_offered_where_a_file_is_wanted(session, tmp_path, monkeypatch
     (tmp_path / "hits.csv").touch()
     (tmp_path / "deep").mkdir()
     monkeypatch.chdir(tmp_path)
-    language = Language(Pictures("none"))
-    assert [one.text for one in suggestions(session, language, "export ")] == ["deep/", "hits.csv"]
-    assert [one.text for one in suggestions(session, language, "explain 1 h")] == ["hits.csv"]
+    parser = CommandParser(Pictures("none"))
+    assert [one.text for one in suggestions(session, parser, "export ")] == ["deep/", "hits.csv"]
+    assert [one.text for one in suggestions(session, parser, "explain 1 h")] == ["hits.csv"]
 
 
 def test_the_toolbar_says_how_the_next_search_would_be_done(session):

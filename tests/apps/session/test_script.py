@@ -86,12 +86,12 @@ def test_an_archive_is_named_once(command, tmp_path, slideseek):
 )
 def test_the_first_error_stops_a_script_and_names_its_line(tmp_path, line, said):
     from slideseek.errors import SlideseekError
-    from slideseek_apps.session.language import Language
+    from slideseek_apps.session.command_parser import CommandParser
     from slideseek_apps.session.script import run_script
     from slideseek_apps.session.terminal_pictures import Pictures
 
     with pytest.raises(SlideseekError) as caught:
-        run_script(stub_session(), Language(Pictures("none")), ["# first", "", line, "help"], "a file")
+        run_script(stub_session(), CommandParser(Pictures("none")), ["# first", "", line, "help"], "a file")
     assert caught.value.cause.startswith("a file, line 3: ")
     assert said in f"{caught.value.cause} {caught.value.fix}" and caught.value.exit_code == 2
 
@@ -103,7 +103,7 @@ def stub_session():
     from slideseek.config import parse_config
     from slideseek.did_you_mean import nearest
     from slideseek.errors import UsageError
-    from slideseek_apps.session.state import Session
+    from slideseek_apps.session.search_session import Session
 
     engine = 'name="bars"\nselector="grid"\nfeaturizer="colour-texture"\nencoder="yottixel"\nindex="hamming"\n'
     archive = SimpleNamespace(config=parse_config(f"[[engine]]\n{engine}"))
@@ -141,7 +141,7 @@ def test_errors_after_a_search(tiny_archive, tmp_path, slideseek, monkeypatch):
 def test_a_session_notices_that_the_archive_has_changed(tiny_archive, slideseek):
     from slideseek.archive.archive import Archive
     from slideseek.searching.request import Request
-    from slideseek_apps.session.state import Session
+    from slideseek_apps.session.search_session import Session
 
     with Archive(tiny_archive) as archive:
         session = Session(archive, "bars", lambda text: None)

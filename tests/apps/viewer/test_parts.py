@@ -13,14 +13,14 @@ from slideseek.errors import SlideError, UsageError
 from slideseek.slides.image_reader import ArraySlide
 from slideseek.types import SlideRecord
 from slideseek_apps.viewer.assets import load_assets
-from slideseek_apps.viewer.byte_cache import ByteCache
-from slideseek_apps.viewer.directory import Selection, SlideDirectory
-from slideseek_apps.viewer.lanes import BusyError, Lane
-from slideseek_apps.viewer.open_slides import OpenSlides
-from slideseek_apps.viewer.privacy import without_paths
-from slideseek_apps.viewer.slide_keys import slide_key
+from slideseek_apps.viewer.hide_paths import without_paths
+from slideseek_apps.viewer.opaque_slide_keys import slide_key
+from slideseek_apps.viewer.open_slide_cache import OpenSlideCache
+from slideseek_apps.viewer.slide_directory import Selection, SlideDirectory
+from slideseek_apps.viewer.tile_cache import TileCache
 from slideseek_apps.viewer.tiles import TILE, Grid
 from slideseek_apps.viewer.uploads import Uploads
+from slideseek_apps.viewer.worker_pools import BusyError, WorkerPool
 
 
 def rows(count):
@@ -80,7 +80,7 @@ def slide(side=32):
 
 
 def test_a_slide_is_opened_once_and_never_closed_under_a_reader():
-    slides, opened = OpenSlides(most=2), []
+    slides, opened = OpenSlideCache(most=2), []
 
     def open_one():
         opened.append(slide())
@@ -98,7 +98,7 @@ def test_a_slide_is_opened_once_and_never_closed_under_a_reader():
 
 
 def test_large_plain_images_are_not_all_kept():
-    slides = OpenSlides(most=100, nbytes=3 * 64 * 64 * 2)
+    slides = OpenSlideCache(most=100, nbytes=3 * 64 * 64 * 2)
     for name in "abcde":
         with slides.lend(name, lambda: slide(64)):
             pass
@@ -106,7 +106,7 @@ def test_large_plain_images_are_not_all_kept():
 
 
 def test_a_slide_that_cannot_be_opened_is_asked_for_again():
-    slides = OpenSlides()
+    slides = OpenSlideCache()
 
     def fails():
         raise SlideError("gone")
@@ -120,7 +120,7 @@ def test_a_slide_that_cannot_be_opened_is_asked_for_again():
 
 
 def test_many_threads_share_one_opening():
-    slides, opened = OpenSlides(), []
+    slides, opened = OpenSlideCache(), []
     gate = threading.Barrier(8)
 
     def open_one():
@@ -138,7 +138,7 @@ def test_many_threads_share_one_opening():
 
 
 def test_the_cache_keeps_the_latest_within_its_bytes():
-    cache = ByteCache(10, len)
+    cache = TileCache(10, len)
     for name in "abc":
         cache.put(name, name * 4)
     assert cache.get("a") is None and cache.get("b") == "bbbb" and cache.nbytes == 8
@@ -163,7 +163,7 @@ def test_the_tiles_of_every_level_cover_it_exactly(width, height):
 
 
 def test_a_lane_refuses_what_is_too_much_and_recovers():
-    lane, gate = Lane("test", workers=1, waiting=3), threading.Event()
+    lane, gate = WorkerPool("test", workers=1, waiting=3), threading.Event()
 
     async def crowd():
         waiting = [asyncio.create_task(lane.run(gate.wait)) for _ in range(3)]

@@ -13,13 +13,12 @@ from slideseek.archive.slide_table import SlideRow
 from slideseek.building.build import Builder, BuildOptions
 from slideseek.digests import digest
 from slideseek.engine import make_engines
-from slideseek.indexing.live_index import open_engine
 from slideseek.plugins import load_registry
 from slideseek.searching.searcher import Searcher
 from slideseek.types import Bag, Patches, SlideRecord
-from slideseek_apps.interchange.keeping import keep
-from slideseek_apps.interchange.placing import Placed
-from slideseek_apps.interchange.settings import SetSettings
+from slideseek_apps.interchange.imported_engine import SetSettings
+from slideseek_apps.interchange.patch_places import Placed
+from slideseek_apps.interchange.store_imported import store_imported
 
 WIDTH = 24
 ENGINE = """
@@ -68,7 +67,9 @@ class ToyArchive:
         slide = SlideRow(record, digest([slide_id, seed]), 1, 1)
         settings = SetSettings.of(self.registry, "toy", WIDTH)
         with Archive(self.root) as archive, archive.writing():
-            keep(archive, settings, slide, Bag(slide_id, features, patches.xy, "s"), Placed(patches, 1.0), True)
+            store_imported(
+                archive, settings, slide, Bag(slide_id, features, patches.xy, "s"), Placed(patches, 1.0), True
+            )
 
     def remove(self, slide_id: str) -> None:
         """Remove a slide."""
@@ -85,7 +86,7 @@ class ToyArchive:
 
     def searcher(self, archive: Archive) -> Searcher:
         """Return a searcher of an open archive."""
-        return Searcher(archive, open_engine(archive, archive.config.engine("toy"), self.registry))
+        return Searcher.open(archive, "toy", self.registry)
 
 
 @pytest.fixture

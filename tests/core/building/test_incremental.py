@@ -75,7 +75,7 @@ def test_one_slide_costs_the_work_of_one_slide(tmp_path, growth, monkeypatch):
     assert index_files(root) == saved, "the saved index is left alone"
 
     with Archive(root) as archive:
-        searcher = Searcher(archive, open_engine(archive, archive.config.engine("bars"), registry))
+        searcher = Searcher.open(archive, "bars", registry)
         answer = searcher.search(searcher.query(growth.NEW), 5, include_same_patient=True)
         assert answer.found[0].hit.slide_id == growth.NEW and answer.candidates == SLIDES + 1 and not answer.notes
         work = counted.taken()

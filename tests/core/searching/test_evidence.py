@@ -9,8 +9,6 @@ from PIL import Image
 from slideseek.archive.archive import Archive
 from slideseek.cli import main
 from slideseek.errors import PluginError, SlideseekError, UsageError
-from slideseek.indexing.live_index import open_engine
-from slideseek.plugins import load_registry
 from slideseek.searching.evidence import Explainer, row_distances
 from slideseek.searching.queries import Region
 from slideseek.searching.searcher import Searcher
@@ -74,7 +72,7 @@ def archive(tmp_path_factory):
 
 
 def searching(archive, name) -> Searcher:
-    return Searcher(archive, open_engine(archive, archive.config.engine(name), load_registry()))
+    return Searcher.open(archive, name)
 
 
 def answers(searcher, query):

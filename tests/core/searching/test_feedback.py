@@ -33,13 +33,12 @@ def test_sets_are_united():
 @pytest.fixture
 def searcher(tiny_archive):
     from slideseek.archive.archive import Archive
-    from slideseek.indexing.live_index import open_engine
     from slideseek.plugins import load_registry
     from slideseek.searching.searcher import Searcher
 
     with Archive(tiny_archive) as archive:
         registry = load_registry()
-        yield {e.name: Searcher(archive, open_engine(archive, e, registry)) for e in archive.config.engines}
+        yield {e.name: Searcher.open(archive, e.name, registry) for e in archive.config.engines}
 
 
 def test_marks_move_the_hits(searcher):

@@ -10,8 +10,6 @@ from PIL import Image
 
 from slideseek.archive.archive import Archive
 from slideseek.errors import SlideseekError, UsageError
-from slideseek.indexing.live_index import open_engine
-from slideseek.plugins import load_registry
 from slideseek.searching.queries import Region
 from slideseek.searching.searcher import Searcher
 from slideseek.slides.area import Annotations
@@ -31,7 +29,7 @@ PNG_OF_A_BOMB += chunk(b"IDAT", zlib.compress(bytes(1000)))
 @pytest.fixture
 def searcher(tiny_archive):
     with Archive(tiny_archive) as archive:
-        yield Searcher(archive, open_engine(archive, archive.config.engine("bars"), load_registry()))
+        yield Searcher.open(archive, "bars")
 
 
 def best(searcher, query):
@@ -182,7 +180,7 @@ def test_a_case_is_asked_with_all_its_slides(tiny_archive, tiny_slides, slidesee
     manifest.write_text(manifest.read_text().replace(",p2,", ",p0,"))
     slideseek("add", tiny_slides, "--manifest", manifest, "-a", tiny_archive)
     with Archive(tiny_archive) as archive:
-        searcher = Searcher(archive, open_engine(archive, archive.config.engine("bars"), load_registry()))
+        searcher = Searcher.open(archive, "bars")
         case = searcher.queries.case("p0")
         one, two = searcher.queries.stored("s0"), searcher.queries.stored("s2")
         assert sorted(map(bytes, case.code.rows)) == sorted(map(bytes, np.concatenate([one.code.rows, two.code.rows])))

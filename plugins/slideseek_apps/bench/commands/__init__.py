@@ -1,6 +1,6 @@
-"""`slideseek bench`: compare engines, and score ranked lists that any system made.
+"""`slideseek bench`: compare engines, and score the ranked lists of any system.
 
-The command `slideseek bench NAME` is `command` in `slideseek/cli/bench_NAME.py`.
+The command `slideseek bench NAME` is `command` in the module `NAME` of this package.
 """
 
 from __future__ import annotations

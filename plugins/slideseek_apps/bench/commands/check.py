@@ -1,4 +1,4 @@
-"""`slideseek bench check`: whether the numbers of a published table can be true together."""
+"""`slideseek bench check`: find numbers of a published table that contradict each other."""
 
 from __future__ import annotations
 
@@ -13,16 +13,18 @@ from slideseek.cli.output import print_json, print_table
 
 @click.command()
 @click.argument("table", type=click.Path(path_type=Path, exists=True, dir_okay=False))
-@click.option("--total", type=click.IntRange(0), help="Slides stated in the text; the column n must sum to it.")
+@click.option(
+    "--total", type=click.IntRange(0), help="Number of slides stated in the text; the column n must sum to it."
+)
 @json_option
 def command(table: Path, total: int | None, as_json: bool) -> int:
-    """Check a published TABLE, a CSV with a row a class or method, and print the means of its columns.
+    """Check a published TABLE, a CSV with one row per class or method, and print the means of its columns.
 
-    F1 is checked against precision and recall where columns of these names stand ('AMA f1', 'AMA precision', ...).
-    The exit code is 3 when something cannot be true.
+    F1 is checked against precision and recall where there are columns of these names ('AMA f1', 'AMA precision', ...).
+    The exit code is 3 when numbers contradict each other.
     """
     from slideseek.cli import EXIT_FAILED_SLIDES
-    from slideseek_apps.bench.published import check_published, read_published
+    from slideseek_apps.bench.published_table import check_published, read_published
 
     published = read_published(table)
     findings = check_published(published, total)

@@ -1,4 +1,4 @@
-"""`slideseek bench leaderboard`: several results folders in one page, sorted and filtered."""
+"""`slideseek bench leaderboard`: several results folders in one page that can be sorted and filtered."""
 
 from __future__ import annotations
 
@@ -6,15 +6,17 @@ from pathlib import Path
 
 import click
 
-from slideseek_apps.bench.commands.report import TIES
+from slideseek.searching.votes import TIE_RULES
 
 
 @click.command()
 @click.argument("folders", type=click.Path(path_type=Path, exists=True, file_okay=False), nargs=-1, required=True)
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="The HTML page to write.")
-@click.option("--title", default="Leaderboard", show_default=True, help="Its heading.")
-@click.option("--k", type=click.IntRange(1), default=3, show_default=True, help="How many of the nearest count.")
-@click.option("--tie", type=click.Choice(TIES), default="nearest", show_default=True, help="How a tied vote counts.")
+@click.option("--title", default="Leaderboard", show_default=True, help="The heading of the page.")
+@click.option("--k", type=click.IntRange(1), default=3, show_default=True, help="Number of nearest slides that count.")
+@click.option(
+    "--tie", type=click.Choice(TIE_RULES), default="nearest", show_default=True, help="How a tied vote counts."
+)
 def command(folders: tuple[Path, ...], output: Path, title: str, k: int, tie: str) -> None:
     """Merge the results in FOLDERS into one page that needs no other file."""
     from slideseek.archive.files import write_text

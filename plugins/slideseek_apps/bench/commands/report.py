@@ -1,4 +1,4 @@
-"""`slideseek bench report`: the tables and figures of a results folder, in any format."""
+"""`slideseek bench report`: the tables and figures of results folders, in any format."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from pathlib import Path
 
 import click
 
-FORMATS = ("terminal", "markdown", "csv", "latex", "json", "html")
-TIES = ("nearest", "correct", "strict")
-DIVISORS = ("hits", "k", "min(k, relevant)")
+from slideseek.searching.votes import TIE_RULES
+from slideseek_apps.bench.measures import DIVISORS
+from slideseek_apps.bench.report.formats import FORMATS
 
 
 @click.command()
@@ -19,15 +19,17 @@ DIVISORS = ("hits", "k", "min(k, relevant)")
     "-o",
     "--output",
     type=click.Path(path_type=Path),
-    help="File to write, its format by the suffix, or a folder for all.",
+    help="File to write, with the format of its suffix, or a folder for all formats.",
 )
-@click.option("--format", "name", type=click.Choice(FORMATS), help="The format [default: by -o, else terminal].")
-@click.option("--k", type=click.IntRange(1), default=3, show_default=True, help="How many of the nearest count.")
-@click.option("--tie", type=click.Choice(TIES), default="nearest", show_default=True, help="How a tied vote counts.")
+@click.option("--format", "name", type=click.Choice(FORMATS), help="The format [default: that of -o, else terminal].")
+@click.option("--k", type=click.IntRange(1), default=3, show_default=True, help="Number of nearest slides that count.")
+@click.option(
+    "--tie", type=click.Choice(TIE_RULES), default="nearest", show_default=True, help="How a tied vote counts."
+)
 @click.option(
     "--ap-divisor",
     type=click.Choice(DIVISORS),
-    help="What AP@k and the ideal of nDCG@k count [default: min(k, relevant) where it is known, else hits].",
+    help="The divisor of AP@k and the ideal of nDCG@k [default: min(k, relevant) where it is known, else hits].",
 )
 @click.option(
     "--against", default="", metavar="ENGINE", help="Compare every engine with this one [default: all pairs]."
@@ -41,15 +43,15 @@ def command(
     ap_divisor: str | None,
     against: str,
 ) -> None:
-    """Report on the results in FOLDERS: every table and figure their cells allow, a section a dataset."""
+    """Report on the results in FOLDERS: all tables and figures, one section per dataset and protocol."""
     from slideseek.cli.progress import telling
     from slideseek_apps.bench.report.assemble import make_report
     from slideseek_apps.bench.report.formats import as_format, formats_of, render, write_report
     from slideseek_apps.bench.report.settings import ReportSettings, as_divisor, as_tie
     from slideseek_apps.bench.results import merge_results, read_results
 
-    asked = as_format(name)
-    names = formats_of(output, asked) if output is not None else (asked or "terminal",)
+    chosen = as_format(name)
+    names = formats_of(output, chosen) if output is not None else (chosen or "terminal",)
     results = merge_results([read_results(folder) for folder in folders])
     settings = ReportSettings(k, as_tie(tie), as_divisor(ap_divisor), against)
     with telling() as tell:

@@ -33,15 +33,15 @@ if TYPE_CHECKING:
 @click.option(
     "--data", type=click.Path(path_type=Path), multiple=True, help="Run on the data at this path (may be repeated)."
 )
-@click.option("--dataset", "kind", help="The kind of --data (default: told from what is there).")
+@click.option("--dataset", "kind", help="The kind of --data (default: the kind that recognises the path).")
 @click.option("--only", multiple=True, metavar="NAME", help="Only this engine or variant (may be repeated).")
 @click.option("--set", "given", multiple=True, metavar="KEY=VALUE", help="Change the configuration (may be repeated).")
-@click.option("--control", is_flag=True, help="Add cells with shuffled labels, which must fall to chance.")
-@click.option("--quick", "in_a_hurry", is_flag=True, help="2 epochs, 2 folds, one seed: a try, not a result.")
+@click.option("--control", is_flag=True, help="Add cells with shuffled labels, which must score at chance.")
+@click.option("--quick", "short", is_flag=True, help="2 epochs, 2 folds, one seed: a trial, not a result.")
 @click.option(
-    "--report", type=click.Path(path_type=Path), help="Then write the report there, as 'bench report -o' does."
+    "--report", type=click.Path(path_type=Path), help="Write the report there at the end, as 'bench report -o' does."
 )
-@click.option("--list", "listed", is_flag=True, help="List the ready configurations and the kinds of data.")
+@click.option("--list", "listed", is_flag=True, help="List the bundled configurations and the kinds of data.")
 @json_option
 def command(
     config: str | None,
@@ -51,38 +51,39 @@ def command(
     only: tuple[str, ...],
     given: tuple[str, ...],
     control: bool,
-    in_a_hurry: bool,
+    short: bool,
     report: Path | None,
     listed: bool,
     as_json: bool,
 ) -> int:
     """Run a grid of engines over a dataset and keep what every query found.
 
-    CONFIG is a TOML file or a ready configuration such as 'table1'. Only cells that are missing run; stopped at any
-    moment, the same command goes on. 'slideseek bench report DIR' then computes every measure.
+    CONFIG is a TOML file or a bundled configuration such as 'table1'. Only missing cells run: the same command resumes
+    a run that was stopped. 'slideseek bench report DIR' then computes every measure.
     """
+    from slideseek.plugins import COMPONENT_KINDS, load_registry
+
+    registry = load_registry(kinds=(*COMPONENT_KINDS, "dataset"))
     if listed:
-        _list(as_json)
+        _list(registry, as_json)
         return 0
     if config is None:
-        raise click.UsageError("Missing argument 'CONFIG'. 'slideseek bench run --list' shows the ready ones.")
-    from slideseek.plugins import load_registry
+        raise click.UsageError("Missing argument 'CONFIG'. 'slideseek bench run --list' shows the bundled ones.")
     from slideseek_apps.bench.bundled_configs import find_config
-    from slideseek_apps.bench.overrides import quick, with_data, with_settings, with_whole_paths
+    from slideseek_apps.bench.overrides import quick, with_absolute_paths, with_data, with_settings
     from slideseek_apps.bench.report.formats import formats_of
 
     if report is not None:
-        formats_of(report, None)  # a name no format fits is told before hours of work
-    registry = load_registry()
+        formats_of(report, None)  # an unknown format is an error now, not after hours of work
     found = find_config(config)
     tables = []
     for path in data or (None,):
-        table = with_data(found.data, path, kind)
-        if in_a_hurry:
+        table = with_data(found.data, path, kind, registry, lambda text: say(f"note    {text}"))
+        if short:
             table = quick(table, registry)
-        tables.append(with_whole_paths(with_settings(table, given, registry), found.base))
+        tables.append(with_absolute_paths(with_settings(table, given, registry), found.base, registry))
     runs = _run(found, tables, registry, folder, only, control)
-    with contextlib.suppress(BrokenPipeError):  # the run is done, whoever reads about it: the exit code says how
+    with contextlib.suppress(BrokenPipeError):  # the run is done even if nobody reads its output
         if as_json:
             facts = [_data(summary, dataset) for summary, dataset in runs]
             print_json(facts[0] if len(facts) == 1 else {"runs": facts})
@@ -101,7 +102,7 @@ def _run(
     only: Sequence[str],
     control: bool,
 ) -> list[tuple[BenchSummary, Dataset]]:
-    """Run the configuration on each dataset; several have a folder each, in `folder` where it is given."""
+    """Run the configuration on each dataset; with several, each has its own folder, inside `folder` if it is given."""
     from slideseek.cli.progress import make_reporter
     from slideseek.errors import UsageError
     from slideseek_apps.bench.config import parse_bench_config
@@ -110,18 +111,18 @@ def _run(
 
     runs = []
     seen: set[Path] = set()
-    configs = [parse_bench_config(table, found.base, found.name) for table in tables]
+    configs = [parse_bench_config(table, found.base, found.name, registry) for table in tables]
     for parsed in configs:
         with make_reporter() as reporter:
             reporter.loading(f"dataset {parsed.kind}")
-            dataset = load_dataset(parsed.kind, parsed.dataset_options, found.base)
+            dataset = load_dataset(parsed.kind, parsed.dataset_options, found.base, registry)
             for note in dataset.notes:
                 reporter.note(note)
             target = Path(f"bench-{parsed.name}-{dataset.name}")
             if folder is not None:
                 target = folder / dataset.name if len(configs) > 1 else folder
             if target in seen:
-                raise UsageError(f"two datasets are named {dataset.name!r}", "run each alone, with its own -o")
+                raise UsageError(f"two datasets are named {dataset.name!r}", "run each separately, with its own -o")
             seen.add(target)
             runs.append((BenchRunner(parsed, dataset, registry, target, reporter).run(only, control), dataset))
         for problem in dataset.problems:
@@ -130,7 +131,7 @@ def _run(
 
 
 def _finish(folders: Sequence[Path], report: Path | None, quiet: bool) -> None:
-    """Write the report, or say how to have one. quiet: standard output is for JSON."""
+    """Write the report, or print the command that makes one. quiet: standard output is for JSON."""
     if report is None:
         if not quiet:
             click.echo(f"next: slideseek bench report {shlex.join(map(str, folders))}")
@@ -148,15 +149,14 @@ def _finish(folders: Sequence[Path], report: Path | None, quiet: bool) -> None:
         say(f"wrote {path}") if quiet else click.echo(f"wrote {path}")
 
 
-def _list(as_json: bool) -> None:
-    from slideseek_apps.bench.bundled_configs import ready_configs
-    from slideseek_apps.bench.datasets import ADAPTERS
+def _list(registry: Registry, as_json: bool) -> None:
+    from slideseek_apps.bench.bundled_configs import bundled_configs
 
-    kinds = {entry.kind: entry.summary for entry in ADAPTERS.values()}
+    kinds = {entry.name: entry.summary for entry in registry.registrations("dataset")}
     if as_json:
-        print_json({"configs": ready_configs(), "datasets": kinds})
+        print_json({"configs": bundled_configs(), "datasets": kinds})
         return
-    print_table(("ready configuration", "what it makes"), ready_configs().items())
+    print_table(("bundled configuration", "what it makes"), bundled_configs().items())
     print_table(("kind of data", "what it is"), kinds.items())
 
 
@@ -191,5 +191,7 @@ def _print(summary: BenchSummary, dataset: Dataset) -> None:
         f" {len(summary.ran)} run, {len(summary.done)} done before{failed}"
     )
     if summary.stale:
-        say(f"note    {summary.stale} cell(s) in {summary.folder} are of other configurations; a report shows them too")
+        say(
+            f"note    {summary.stale} cell(s) in {summary.folder} are from other configurations; a report includes them"
+        )
     click.echo(f"results: {summary.folder}")

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slideseek.errors import SlideseekError, message
+from slideseek.plugins import Registry
 from slideseek.types import Bag, SlideRecord
 from slideseek_apps.bench.datasets.dataset import SPLIT, Source
 
@@ -21,9 +22,9 @@ _TEXT = ("slide_id", "patient", "site", "label", "center", SPLIT)
 class BagArrays:
     """Take bags from the arrays of one `.npz` file; objects are never read.
 
-    `x` (instances, width) are features and `bag` (instances,) says whose each is. Either `y` (instances,) labels the
-    instances, and a bag has its instances' label; or `bag` holds rows of `slide_id`, and `patient`, `site`, `label`,
-    `center` and `split` say what is known of each slide. `xy` (instances, 2) are places.
+    `x` (instances, width) are features and `bag` (instances,) gives the bag of each instance. Either `y` (instances,)
+    labels the instances, and a bag has the label of its instances; or `bag` holds positions in `slide_id`, and
+    `patient`, `site`, `label`, `center` and `split` describe each slide. `xy` (instances, 2) are positions in pixels.
 
     path: the file. site: the site of all slides, where the file has none.
     """
@@ -31,7 +32,12 @@ class BagArrays:
     path: Path
     site: str = ""
 
-    def load(self) -> Source:
+    @classmethod
+    def recognises(cls, path: Path) -> bool:
+        """Say whether the path is a `.npz` file."""
+        return path.is_file() and path.suffix.lower() == ".npz"
+
+    def load(self, registry: Registry) -> Source:
         """Read the arrays and cut them into bags."""
         arrays = self._arrays()
         for name in ("x", "bag"):
@@ -63,7 +69,7 @@ class BagArrays:
             raise self._error(f"it cannot be read as a .npz file ({message(error)})") from error
 
     def _slides(self, arrays: dict[str, NDArray[Any]]) -> list[tuple[int, SlideRecord]]:
-        """Return the slides a table of the file names, with the number `bag` knows each by."""
+        """Return the slides that the file lists, each with its number in `bag`."""
         count = len(arrays["slide_id"])
         for name in _TEXT:
             if name in arrays and (arrays[name].shape != (count,) or arrays[name].dtype.kind not in "US"):
@@ -81,7 +87,7 @@ class BagArrays:
         return rows
 
     def _bags(self, arrays: dict[str, NDArray[Any]]) -> list[tuple[int, SlideRecord]]:
-        """Return one slide a bag, labelled by its instances, which must agree."""
+        """Return one slide per bag, labelled by its instances, which must agree."""
         if "y" not in arrays or arrays["y"].shape != arrays["bag"].shape:
             raise self._error("it has neither 'slide_id' nor labels 'y' of the same length as 'bag'")
         rows = []

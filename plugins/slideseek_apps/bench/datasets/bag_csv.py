@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from slideseek.errors import SlideseekError
+from slideseek.plugins import Registry
 from slideseek.types import Bag, SlideRecord
 from slideseek_apps.bench.datasets.dataset import SPLIT, Source
 
@@ -18,9 +19,9 @@ _KNOWN = ("bag", "label", "patient", "site", "center", SPLIT)
 
 @dataclass(frozen=True)
 class BagCsv:
-    """Take bags from a CSV with a row an instance: `bag`, `label`, then one column a feature.
+    """Take bags from a CSV with one row per instance: `bag`, `label`, then one column per feature.
 
-    `patient`, `site`, `center` and `split` may be there too; every other column is a feature.
+    `patient`, `site`, `center` and `split` are optional; every other column is a feature.
 
     path: the file. site: the site of all bags, where the file has none.
     """
@@ -28,8 +29,13 @@ class BagCsv:
     path: Path
     site: str = ""
 
-    def load(self) -> Source:
-        """Read the rows and gather them into bags; rows of a bag that disagree are an error with its line."""
+    @classmethod
+    def recognises(cls, path: Path) -> bool:
+        """Say whether the path is a `.csv` file."""
+        return path.is_file() and path.suffix.lower() == ".csv"
+
+    def load(self, registry: Registry) -> Source:
+        """Read the rows and gather them into bags; rows of one bag that disagree are an error that names the line."""
         records: dict[str, SlideRecord] = {}
         rows: dict[str, list[list[float]]] = {}
         for line, said, numbers in self._rows():
@@ -66,7 +72,7 @@ class BagCsv:
                     try:
                         numbers = [float(cells[i]) for i in wide]
                     except ValueError as error:
-                        raise self._error(reader.line_num, f"a feature is no number ({error})") from error
+                        raise self._error(reader.line_num, f"a feature is not a number ({error})") from error
                     yield reader.line_num, {name: cells[i].strip() for name, i in known.items()}, numbers
         except (OSError, UnicodeDecodeError, csv.Error) as error:
             raise SlideseekError(
@@ -74,4 +80,4 @@ class BagCsv:
             ) from error
 
     def _error(self, line: int, what: str) -> SlideseekError:
-        return SlideseekError(f"{self.path}, line {line}: {what}", "a row is bag,label,feature,feature,...")
+        return SlideseekError(f"{self.path}, line {line}: {what}", "write rows as bag,label,feature,feature,...")

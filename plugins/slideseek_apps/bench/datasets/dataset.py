@@ -1,4 +1,4 @@
-"""What a benchmark runs on: slides with what is true of them, and their bags of features."""
+"""The data of a benchmark: slides with their patients, sites and labels, and their bags of features."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from slideseek.errors import SlideseekError, one_line
 from slideseek.types import Bag, Float32, SlideRecord
 
 SPLIT = "split"
-"""The free field of a record that says which side of a fixed split a slide is on: `train` or `test`."""
+"""The free field of a record that holds the side of a fixed split a slide is on: `train` or `test`."""
 
 
 class LazyBags(Mapping[str, Bag]):
-    """Bags that are read from disk each time they are asked for, so that a benchmark holds one at a time."""
+    """Bags that are read from disk each time they are used, so that a benchmark holds only a few at a time."""
 
     def __init__(self, ids: Mapping[str, Callable[[], Bag]]) -> None:
         self._readers = ids
@@ -35,10 +35,10 @@ class LazyBags(Mapping[str, Bag]):
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What an adapter found, not looked at yet.
+    """What an adapter found; no bag has been read yet.
 
-    bags: by slide id. identities: by slide id, what names the content of the slide itself (a file's SHA-256 or MD5),
-    where it is known. problems: files and rows that cannot be used. notes: things worth saying aloud.
+    bags: by slide id. identities: by slide id, the SHA-256 or MD5 of the slide's file, where it is known. problems:
+    files and rows that cannot be used. notes: shown to the person who runs the benchmark.
     """
 
     name: str
@@ -53,8 +53,8 @@ class Source:
 class Dataset:
     """Slides whose features were all read once, sorted by id; each has a patient and a site.
 
-    features: by slide id, the SHA-256 of its features whatever the order of its patches. fingerprint: names slides,
-    features and labels together; equal fingerprints are the same benchmark. width: of one feature vector.
+    features: by slide id, the SHA-256 of its features whatever the order of its patches. fingerprint: SHA-256 of
+    slides, features and labels together; equal fingerprints are the same benchmark. width: of one feature vector.
     """
 
     name: str
@@ -69,28 +69,27 @@ class Dataset:
 
     @property
     def patients(self) -> int:
-        """How many patients there are."""
+        """Number of patients."""
         return len({record.patient for record in self.records})
 
 
-def examine(source: Source, on_slide: Callable[[str], None] = lambda _: None) -> Dataset:
+def examine(source: Source) -> Dataset:
     """Read every bag once; slides that cannot be read become problems, and the rest is the dataset.
 
     A slide without a patient is a patient of its own. Where no slide has a site, all are of one site, named after the
-    dataset: a search within the site is then a search of everything, and conditioned encoders have their condition.
+    dataset: a search within the site is then a search of everything, and conditioned encoders have a condition.
     """
     problems, notes = list(source.problems), list(source.notes)
     kept: list[SlideRecord] = []
     features: dict[str, str] = {}
     width = 0
     for record in sorted(source.records, key=lambda record: record.id):
-        on_slide(record.id)
         if record.id in features:
             raise SlideseekError(f"dataset {source.name!r} has two slides {record.id!r}", "give each slide its own id")
         try:
             bag = source.bags[record.id]
             if width and bag.width != width:
-                raise SlideseekError(f"it has {bag.width} features a patch, others have {width}", "leave it out")
+                raise SlideseekError(f"it has {bag.width} features per patch, others have {width}", "leave it out")
             if not np.isfinite(bag.features).all():
                 raise SlideseekError("some of its features are not finite numbers", "compute them again")
         except Exception as error:  # a reader given a damaged file may raise anything; the rest still runs
@@ -98,7 +97,7 @@ def examine(source: Source, on_slide: Callable[[str], None] = lambda _: None) ->
             problems.append(Problem(record.id, said.cause, said.fix))
             continue
         width = bag.width
-        # Slides without patches are all alike, and no duplicates.
+        # All slides without patches have the same features, but they are not duplicates.
         features[record.id] = features_digest(bag.features) if len(bag) else digest(["no patches", record.id])
         kept.append(record)
     if not kept:
@@ -126,12 +125,12 @@ def features_digest(features: Float32) -> str:
 
 
 def _whole(records: list[SlideRecord], name: str, notes: list[str]) -> Iterator[SlideRecord]:
-    """Give every slide a patient and, where nobody has one, a site."""
+    """Give every slide a patient and, where no slide has one, a site."""
     alone = sum(not record.patient for record in records)
     if alone:
         notes.append(f"{alone} of {len(records)} slides have no patient: each counts as a patient of its own")
     one_site = not any(record.site for record in records)
     if one_site:
-        notes.append(f"no slide has a site: all are of one site, {name!r}")
+        notes.append(f"no slide has a site: all count as one site, {name!r}")
     for record in records:
         yield replace(record, patient=record.patient or record.id, site=record.site or (name if one_site else ""))

@@ -19,26 +19,35 @@ from slideseek.types import Bag, SlideRecord
 from slideseek_apps.bench.datasets.dataset import LazyBags
 
 if TYPE_CHECKING:
-    from slideseek_apps.interchange.folders import FeatureSet
+    from slideseek_apps.interchange.feature_folders import FeatureSet
 
 
 def find_files(folder: Path) -> FeatureSet:
     """Return the one set of feature files in a folder; the application `interchange` knows the layouts of folders."""
     with needs_application("interchange", "a folder of feature files"):
-        from slideseek_apps.interchange.folders import find_feature_set
+        from slideseek_apps.interchange.feature_folders import find_feature_set
     return find_feature_set(folder)
+
+
+def is_feature_file(path: Path) -> bool:
+    """Say whether a file can hold features, by its name; always false without the application that reads them."""
+    try:
+        from slideseek_apps.interchange.feature_readers import is_feature_file as can_be_read
+    except ModuleNotFoundError:
+        return False
+    return can_be_read(path)
 
 
 def bare_records(files: Sequence[Path]) -> tuple[SlideRecord, ...]:
     """Return the slides the feature files are about, with no more than their names."""
-    from slideseek_apps.interchange.naming import slide_name
+    from slideseek_apps.interchange.slide_names import slide_name
 
     return tuple(SlideRecord(slide_name(file), file.name) for file in files)
 
 
 def read_bag(path: Path, slide_id: str, site: str = "") -> Bag:
-    """Read one feature file as a bag; places a file does not have are zero, which no encoder of a set minds."""
-    from slideseek_apps.interchange.reading import read_feature_file
+    """Read one feature file as a bag. Positions are zero when the file has none: encoders ignore them."""
+    from slideseek_apps.interchange.feature_readers import read_feature_file
 
     file = read_feature_file(path)
     xy = file.xy if file.xy is not None else np.zeros((len(file.features), 2), np.int32)
@@ -48,11 +57,12 @@ def read_bag(path: Path, slide_id: str, site: str = "") -> Bag:
 def match_files(
     files: Sequence[Path], records: Sequence[SlideRecord]
 ) -> tuple[dict[str, Path], list[Problem], list[str]]:
-    """Find the feature file of each slide, by id, stem or what stands before the first dot.
+    """Find the feature file of each slide, by id, stem or the part before the first dot.
 
-    Returns files by slide id, files that fit several slides or a slide that has one, and notes on what has no partner.
+    Returns the files by slide id, the files that match several slides or a slide that already has one, and notes on
+    files without a slide and slides without a file.
     """
-    from slideseek_apps.interchange.naming import ByName, slide_name
+    from slideseek_apps.interchange.slide_names import ByName, slide_name
 
     by_name = ByName(records, lambda record: record.id, lambda record: record.path)
     found: dict[str, Path] = {}
@@ -62,22 +72,22 @@ def match_files(
         fitting = by_name.find(slide_name(file))
         if len(fitting) > 1:
             names = ", ".join(repr(record.id) for record in fitting[:3])
-            problems.append(Problem(file.name, f"several slides match it ({names})", "name the file by its slide"))
+            problems.append(Problem(file.name, f"several slides match it ({names})", "name the file after its slide"))
         elif not fitting:
             strangers.append(file.name)
         elif (first := found.setdefault(fitting[0].id, file)) is not file:
-            cause = f"it is of slide {fitting[0].id!r}, as {first.name} is"
+            cause = f"it matches slide {fitting[0].id!r}, as {first.name} does"
             problems.append(Problem(file.name, cause, "keep one of the two"))
     notes = []
     if strangers:
-        notes.append(f"{len(strangers)} feature file(s) are of slides nothing is known of: {_some(strangers)}")
+        notes.append(f"{len(strangers)} feature file(s) match no slide: {_some(strangers)}")
     if without := [record.id for record in records if record.id not in found]:
         notes.append(f"{len(without)} slide(s) have no feature file: {_some(without)}")
     return found, problems, notes
 
 
 def lazy_bags(files: Mapping[str, Path], sites: Mapping[str, str]) -> LazyBags:
-    """Return bags that are read when asked for. files, sites: by slide id."""
+    """Return bags that are read when they are used. files, sites: by slide id."""
     readers: dict[str, Callable[[], Bag]] = {
         slide_id: partial(read_bag, path, slide_id, sites.get(slide_id, "")) for slide_id, path in files.items()
     }

@@ -7,16 +7,17 @@ from pathlib import Path
 
 from slideseek.archive.manifest import ManifestRow, read_manifest
 from slideseek.errors import UsageError
+from slideseek.plugins import Registry
 from slideseek.types import SlideRecord
 from slideseek_apps.bench.datasets.dataset import Source
-from slideseek_apps.bench.datasets.feature_files import find_files, lazy_bags, match_files
+from slideseek_apps.bench.datasets.feature_files import find_files, is_feature_file, lazy_bags, match_files
 
 
 @dataclass(frozen=True)
 class FeatureFolder:
-    """Take the patch features TRIDENT, CLAM or NumPy files hold, and what a manifest says of the slides.
+    """Take patch features from TRIDENT, CLAM or NumPy files, and patients, sites and labels from a manifest.
 
-    path: the folder with one feature file a slide. manifest: the CSV; a column `split` (`train`, `test`) is kept for
+    path: the folder with one feature file per slide. manifest: the CSV; a column `split` (`train`, `test`) is used by
     protocols with a fixed split. allow_missing_patient: count a slide without a patient as a patient of its own.
     """
 
@@ -24,11 +25,19 @@ class FeatureFolder:
     manifest: Path | None = None
     allow_missing_patient: bool = False
 
-    def load(self) -> Source:
+    @classmethod
+    def recognises(cls, path: Path) -> bool:
+        """Say whether feature files lie in the folder, or below it where CLAM and TRIDENT put them."""
+        if not path.is_dir():
+            return False
+        places = (path, path / "h5_files", path / "pt_files", *path.glob("features_*"), *path.glob("*/features_*"))
+        return any(is_feature_file(file) for place in places if place.is_dir() for file in place.iterdir())
+
+    def load(self, registry: Registry) -> Source:
         """Match feature files to the manifest's rows; a row or a file that cannot be used is a problem."""
         if self.manifest is None:
             raise UsageError(
-                f"{self.path}: a feature folder needs a manifest that says whose slides they are",
+                f"{self.path}: a feature folder needs a manifest with the patient, site and label of each slide",
                 "pass --set dataset.manifest=FILE.csv, or manifest = ... in the table [dataset]",
             )
         features = find_files(self.path)

@@ -9,28 +9,35 @@ from pathlib import Path
 
 from slideseek.archive.archive import Archive
 from slideseek.archive.payloads import load_bag
+from slideseek.config import CONFIG_NAME
 from slideseek.errors import SlideseekError
 from slideseek.indexing.live_index import open_engine
 from slideseek.indexing.stage_cache import StageCache
-from slideseek.plugins import load_registry
+from slideseek.plugins import Registry
 from slideseek.types import Bag, SlideRecord
 from slideseek_apps.bench.datasets.dataset import LazyBags, Source
 
 
 @dataclass(frozen=True)
 class ArchiveData:
-    """Take the features of an archive as they were built; nothing is computed and nothing is written to it.
+    """Take the features of an archive as they were built. The archive is only read.
 
-    path: the archive's folder. engine: whose selector and featurizer made the features, the first one when left out.
+    path: the archive's folder. engine: the engine whose selector and featurizer made the features; by default the
+    first.
     """
 
     path: Path
     engine: str | None = None
 
-    def load(self) -> Source:
-        """List the slides whose features are there; each bag is read, and its SHA-256 checked, when asked for."""
+    @classmethod
+    def recognises(cls, path: Path) -> bool:
+        """Say whether the folder is an archive."""
+        return (path / CONFIG_NAME).is_file()
+
+    def load(self, registry: Registry) -> Source:
+        """List the slides that have features; a bag is read, and its SHA-256 checked, when it is used."""
         with Archive(self.path) as archive:
-            engine = open_engine(archive, archive.config.engine(self.engine), load_registry())
+            engine = open_engine(archive, archive.config.engine(self.engine), registry)
             ready = StageCache(archive, lambda _: None).ready(engine)
             readers: dict[str, Callable[[], Bag]] = {}
             records: list[SlideRecord] = []

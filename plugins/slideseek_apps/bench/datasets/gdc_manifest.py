@@ -1,4 +1,4 @@
-"""The manifest of a GDC download, and whether the files that are here are the ones it lists."""
+"""Read the manifest of a GDC download and check files against it."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ class GdcFile:
 
 
 def read_gdc_manifest(path: Path) -> list[GdcFile]:
-    """Read a manifest, tab-separated `id filename md5 size state`; a wrong line is an error with its number."""
+    """Read a manifest, tab-separated `id filename md5 size state`; an invalid line is an error that names the line."""
     try:
         with path.open(newline="", encoding="utf-8-sig") as stream:
             reader = csv.DictReader(stream, delimiter="\t", restval="")
             missing = [name for name in COLUMNS[:4] if name not in (reader.fieldnames or ())]
             if missing:
                 raise SlideseekError(
-                    f"{path} is no GDC manifest: no column {', '.join(missing)}",
+                    f"{path} is not a GDC manifest: no column {', '.join(missing)}",
                     f"download the manifest again: tab-separated {' '.join(COLUMNS)}",
                 )
             return [_file(row, path, reader.line_num) for row in reader]
@@ -41,10 +41,10 @@ def read_gdc_manifest(path: Path) -> list[GdcFile]:
 
 
 def check_files(files: list[GdcFile], folder: Path) -> Iterator[Problem]:
-    """Yield a problem for every file of the manifest that is in the folder and is not what the manifest says.
+    """Yield a problem for every file in the folder whose size or MD5 differs from the manifest.
 
-    The GDC client keeps a file in a folder named by its UUID; a file that lies in `folder` itself is found too. Files
-    that are not here are no problem: a download may be partial.
+    The GDC client keeps each file in a folder named by its UUID; a file that lies in `folder` itself is found too.
+    Missing files are allowed: a download may be partial.
     """
     for file in files:
         here = next((p for p in (folder / file.id / file.filename, folder / file.filename) if p.is_file()), None)

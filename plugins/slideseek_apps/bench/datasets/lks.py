@@ -11,6 +11,7 @@ from types import MappingProxyType
 from slideseek.archive.manifest import Problem
 from slideseek.config import CONFIG_NAME
 from slideseek.errors import SlideseekError, UsageError
+from slideseek.plugins import Registry
 from slideseek.types import SlideRecord
 from slideseek_apps.bench.datasets.dataset import SPLIT, Source
 from slideseek_apps.bench.datasets.feature_files import find_files, lazy_bags, match_files
@@ -20,11 +21,11 @@ LABELS = MappingProxyType({"train": "Train_Labels.csv", "test": "Test_Labels.csv
 FOLDERS = MappingProxyType({"train": "Train", "test": "Test"})
 EXPECTED = MappingProxyType({"train": 479, "test": 205})
 SITE = "liver-kidney-stomach"
-"""Every slide shows all three tissues: one site."""
+"""Every slide shows all three tissues, so there is one site."""
 
 FLUORESCENCE = (
-    "LKS slides are bright on a dark ground: features must come from a selector with tissue = 'fluorescence', or most"
-    " patches show nothing"
+    "LKS slides are bright on a dark background: features must come from a selector with tissue = 'fluorescence',"
+    " or most patches are empty"
 )
 
 
@@ -32,17 +33,22 @@ FLUORESCENCE = (
 class Lks:
     """Take the slides `Train/*.tif` and `Test/*.tif` with `Train_Labels.csv` and `Test_Labels.csv`, and their features.
 
-    The set names no patients, so each slide is a patient of its own; its two folders are the fixed split.
+    The set has no patient ids, so each slide is a patient of its own; its two folders are the fixed split.
 
     path: the folder of the set. features: an archive of the slides or a folder of feature files named after them;
-    `features` within `path` when left out. engine: of the archive, whose features are taken.
+    `features` within `path` when left out. engine: the engine of the archive whose features are used.
     """
 
     path: Path
     features: Path | None = None
     engine: str | None = None
 
-    def load(self) -> Source:
+    @classmethod
+    def recognises(cls, path: Path) -> bool:
+        """Say whether the folder has a label file of the set."""
+        return any((path / name).is_file() for name in LABELS.values())
+
+    def load(self, registry: Registry) -> Source:
         """Read both label files and match features to slides."""
         known: list[SlideRecord] = []
         problems: list[Problem] = []
@@ -57,13 +63,13 @@ class Lks:
             raise SlideseekError(f"slide {twice[0]!r} is in both label files of {self.path}", "keep it on one side")
         place = self.features or self.path / "features"
         if (place / CONFIG_NAME).is_file():
-            source = ArchiveData(place, self.engine).load()
+            source = ArchiveData(place, self.engine).load(registry)
             truth = {record.id: record for record in known}
             records = [_joined(record, truth[record.id]) for record in source.records if record.id in truth]
             return Source("lks", tuple(records), source.bags, source.identities, (), (*notes, *source.notes))
         if not place.is_dir():
             raise UsageError(
-                f"{place} holds no features of the slides",
+                f"{place} has no features of the slides",
                 "build an archive of Train and Test (tissue = 'fluorescence') and pass dataset.features=ARCHIVE",
             )
         files, problems, more = match_files(find_files(place).files, known)
@@ -71,7 +77,7 @@ class Lks:
         return Source("lks", kept, lazy_bags(files, dict.fromkeys(files, SITE)), {}, tuple(problems), (*notes, *more))
 
     def _side(self, split: str) -> list[SlideRecord]:
-        """Return the slides of one label file: the first column names the file, the second its class."""
+        """Return the slides of one label file: the first column is the file name, the second its class."""
         path = self.path / LABELS[split]
         try:
             with path.open(newline="", encoding="utf-8-sig") as stream:
@@ -86,12 +92,12 @@ class Lks:
         records = []
         for line, cells in rows:
             if len(cells) < 2 or not cells[0] or not cells[1]:
-                raise SlideseekError(f"{path}, line {line}: {cells} names no file and class", "write FILE,CLASS")
+                raise SlideseekError(f"{path}, line {line}: {cells} is not a file name and a class", "write FILE,CLASS")
             file = f"{FOLDERS[split]}/{cells[0]}"
             records.append(SlideRecord(Path(cells[0]).stem, file, site=SITE, label=cells[1], fields={SPLIT: split}))
         return records
 
 
 def _joined(built: SlideRecord, truth: SlideRecord) -> SlideRecord:
-    """Return what the archive knows of a slide, with site, class and split as the set has them."""
+    """Return the archive's record of a slide with the site, class and split of the set."""
     return replace(built, site=truth.site, label=truth.label, fields={**built.fields, **truth.fields})

@@ -1,4 +1,4 @@
-"""TCGA slides as a dataset: who they are from by the rules of their names, what they show by a table."""
+"""TCGA slides as a dataset: patients and centres from the file names, diagnoses from a table."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from typing import Literal
 from slideseek.archive.manifest import Problem
 from slideseek.config import CONFIG_NAME
 from slideseek.errors import SlideseekError, UsageError
+from slideseek.plugins import Registry
 from slideseek.types import SlideRecord
 from slideseek_apps.bench.datasets.dataset import SPLIT, Source
 from slideseek_apps.bench.datasets.feature_files import bare_records, find_files, lazy_bags, match_files
@@ -31,13 +32,13 @@ class Tcga:
     """Take features of TCGA slides: an archive of them, or a folder of feature files named after them.
 
     The patient is the first twelve characters of the name and the centre its second part. Frozen sections (TS, BS, MS)
-    are left out: frozen = true takes them too.
+    are left out unless frozen = true.
 
-    path: the archive or the feature folder. table: CSV (also .gz) with a row a slide, which says project and diagnosis.
-    label: the column of the table that is the label. sites: `paper` groups projects into the ten sites of the paper's
-    tables and leaves other projects out; `primary_site` takes the table's own. manifest: the GDC manifest, whose MD5s
-    name slides that are byte-identical. slides: the folder of the download; files there are checked against the
-    manifest. engine: of the archive, whose features are taken.
+    path: the archive or the feature folder. table: CSV (also .gz) with one row per slide: project and diagnosis. label:
+    the column of the table that is the label. sites: `paper` groups projects into the ten sites of the paper's tables
+    and leaves other projects out; `primary_site` takes the column of that name. manifest: the GDC manifest; its MD5s
+    show which slides are byte-identical. slides: the folder of the download; files there are checked against the
+    manifest. engine: the engine of the archive whose features are used.
     """
 
     path: Path
@@ -49,17 +50,17 @@ class Tcga:
     slides: Path | None = None
     engine: str | None = None
 
-    def load(self) -> Source:
+    def load(self, registry: Registry) -> Source:
         """Match features, names and table."""
         if self.table is None:
             raise UsageError(
-                "TCGA file names do not say what a slide shows", "pass the table of diagnoses: dataset.table=FILE.csv"
+                "TCGA file names do not contain the diagnosis", "pass the table of diagnoses: dataset.table=FILE.csv"
             )
         if self.slides and not self.manifest:
             raise UsageError("dataset.slides is checked against the GDC manifest", "pass dataset.manifest too")
         said = self._table(self.table)
         if (self.path / CONFIG_NAME).is_file():
-            source = ArchiveData(self.path, self.engine).load()
+            source = ArchiveData(self.path, self.engine).load(registry)
         else:
             features = find_files(self.path)
             bare = bare_records(features.files)
@@ -74,7 +75,9 @@ class Tcga:
         for record in source.records:
             name = parse_tcga_name(record.id) or parse_tcga_name(Path(record.path).name)
             if name is None:
-                problems.append(Problem(record.id, "its name is none of a TCGA slide", "keep the name it came with"))
+                problems.append(
+                    Problem(record.id, "its name is not that of a TCGA slide", "keep the original file name")
+                )
             elif name.frozen and not self.frozen:
                 left["are frozen sections (set frozen = true to take them)"] += 1
             elif (row := said.get(name.slide)) is None:
@@ -125,5 +128,5 @@ class Tcga:
             missing.append(_PROJECT_COLUMNS[0])
         if named is None or missing:
             lacks = ", ".join(missing) or " or ".join(_SLIDE_COLUMNS)
-            raise SlideseekError(f"{path} has no column {lacks} (columns: {', '.join(columns)})", "name the column so")
+            raise SlideseekError(f"{path} has no column {lacks} (columns: {', '.join(columns)})", "rename the column")
         return {str(row[named]).partition(".")[0]: row for row in rows}

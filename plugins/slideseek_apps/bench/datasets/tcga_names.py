@@ -1,4 +1,4 @@
-"""What a TCGA file name says, and the ten groups of sites the paper's tables use."""
+"""Parse TCGA file names, and group projects into the ten sites of the paper's tables."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class TcgaName:
 
 
 def parse_tcga_name(name: str) -> TcgaName | None:
-    """Return what a file name says, None for a name that is not one of a TCGA slide."""
+    """Return the parts of a file name, None when it is not that of a TCGA slide."""
     found = _NAME.match(name)
     if found is None:
         return None

@@ -1,4 +1,4 @@
-"""A report from cells: which tables and figures there are is decided by which cells there are."""
+"""Assemble a report: the cells decide which tables and figures it has."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from slideseek import __version__
-from slideseek_apps.bench.report.classification import classification_tables
+from slideseek_apps.bench.report.classification_table import classification_tables
 from slideseek_apps.bench.report.comparisons import compare_variants
 from slideseek_apps.bench.report.conventions import conventions_table
 from slideseek_apps.bench.report.figures import Figure, engines_figure, size_figure, sweep_figures
 from slideseek_apps.bench.report.retrieval_tables import SectionTables
+from slideseek_apps.bench.report.sections import Section, Tell, heading, make_sections, silent
 from slideseek_apps.bench.report.settings import ReportSettings
-from slideseek_apps.bench.report.sweeps import sweep_families
+from slideseek_apps.bench.report.swept_options import sweep_families
 from slideseek_apps.bench.report.table import Table
-from slideseek_apps.bench.report.training import training_figures
-from slideseek_apps.bench.report.variants import Section, Tell, heading, make_sections, silent
+from slideseek_apps.bench.report.training_figures import training_figures
 from slideseek_apps.bench.results import Cell
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One dataset under one protocol. facts: name and value, shown under the heading."""
+    """One dataset under one protocol. facts: values by name, shown under the heading."""
 
     heading: str
     facts: Mapping[str, str] = field(default_factory=dict)
@@ -31,7 +31,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The whole report, before any format."""
+    """A whole report, independent of the format."""
 
     title: str
     facts: Mapping[str, str]
@@ -41,10 +41,10 @@ class Report:
 def make_report(
     title: str, cells: Sequence[Cell], settings: ReportSettings, superseded: int = 0, tell: Tell = silent
 ) -> Report:
-    """Make the report of cells; tables show engines in the order their cells come, controls last.
+    """Make the report of some cells; tables show engines in the order of their cells, controls last.
 
-    superseded: cells of the folder that were left out for newer ones; the report says so. tell: is given a few words
-    on what is being done, since thousands of queries take their time.
+    superseded: number of cells left out for newer ones, which the report mentions. tell: called with a few words on the
+    current step, since thousands of queries take a while.
     """
     ordered = sorted(cells, key=lambda cell: cell.control)
     parts = [_retrieval(section, settings, tell) for section in make_sections(ordered, tell)]
@@ -82,7 +82,7 @@ def _retrieval(section: Section, settings: ReportSettings, tell: Tell) -> Part:
 
 
 def _append(parts: list[Part], name: str, thing: Table | Figure, facts: Mapping[str, str]) -> None:
-    """Add a table or figure to the part of that heading, or begin one with these facts."""
+    """Add a table or figure to the part of that heading; without one, start a part with these facts."""
     place = next((i for i, part in enumerate(parts) if part.heading == name), None)
     old = parts[place] if place is not None else Part(name, facts)
     if isinstance(thing, Table):
@@ -102,7 +102,7 @@ def _section_facts(section: Section) -> dict[str, str]:
         "dataset": f"{dataset.name}: {dataset.slides:,} slides of {dataset.patients:,} patients",
         "search": f"{protocol.mode}, target {protocol.target}, leave one {protocol.leave_out} out",
         "fit": _fits(section),
-        "asked": f"{len({name for v in section.variants for lists in v.lists for name in lists.ids}):,} slides of "
+        "queries": f"{len({name for v in section.variants for lists in v.lists for name in lists.ids}):,} slides of "
         f"{len(section.patients):,} patients, {len(section.classes)} classes",
         "fingerprint": dataset.fingerprint[:16],
     }
@@ -110,12 +110,12 @@ def _section_facts(section: Section) -> dict[str, str]:
     if off:
         facts["guards switched off"] = ", ".join(off)
     if cell.control:
-        facts["control"] = "labels were shuffled on purpose: numbers above chance would mean that labels leak"
+        facts["control"] = "labels were shuffled on purpose: numbers above chance mean that labels leak"
     return {name: value for name, value in facts.items() if value}
 
 
 def _cell_facts(cell: Cell) -> dict[str, str]:
-    """Return what is known of a section that is not of ranked lists."""
+    """Return the facts of a section without ranked lists."""
     dataset = cell.dataset
     facts = {
         "dataset": f"{dataset.name}: {dataset.slides:,} slides of {dataset.patients:,} patients",
@@ -127,7 +127,7 @@ def _cell_facts(cell: Cell) -> dict[str, str]:
 
 
 def _fits(section: Section) -> str:
-    """Say how engines were kept from seeing their queries, and which of them learn nothing."""
+    """Say how engines were kept from seeing their queries, and which engines learn nothing."""
     learning = sorted({c.protocol.fit for c in section.cells if c.protocol.fit != "none"})
     still = list(dict.fromkeys(c.engine for c in section.cells if c.protocol.fit == "none"))
     if not learning:
@@ -152,9 +152,9 @@ def _facts(cells: Sequence[Cell], superseded: int) -> dict[str, str]:
 
 
 def _grouped_versions(versions: Mapping[str, set[str]]) -> list[str]:
-    """Name versions: programs first, then components (`encoder mean`, `index cosine`) that share one together."""
+    """Return versions: programs first, then components (`encoder mean`, `index cosine`), grouped by version."""
     shared: dict[str, list[str]] = {}
     for name, seen in sorted(versions.items(), key=lambda item: (" " in item[0], item[0])):
-        told = "/".join(sorted(seen))
-        shared.setdefault(f": {told}" if " " in name else f" {name} {told}", []).append(name)
+        version = "/".join(sorted(seen))
+        shared.setdefault(f": {version}" if " " in name else f" {name} {version}", []).append(name)
     return [key.strip() if key.startswith(" ") else f"{', '.join(names)}{key}" for key, names in shared.items()]

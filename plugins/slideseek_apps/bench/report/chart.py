@@ -1,4 +1,4 @@
-"""Charts as SVG text. Colours are classes, so that the page they stand on decides them, light or dark."""
+"""Charts as SVG text. Colours are CSS classes, so that the page decides them, light or dark."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MARKERS = ("circle", "square", "diamond", "triangle")
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """One line or cloud of points. low, high: bounds drawn as whiskers. labels: a name beside each point."""
+    """One line or set of points. low, high: bounds drawn as whiskers. labels: a name beside each point."""
 
     name: str
     x: Sequence[float]
@@ -28,9 +28,10 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """An axis. ticks: shown there, instead of round numbers; for an option that took a few values.
+    """An axis.
 
-    from_zero: it begins at 0. whole: its values are counts, such as epochs.
+    ticks: their positions, for an option with few values; by default round numbers. from_zero: it begins at 0. whole:
+    its values are counts, such as epochs.
     """
 
     label: str
@@ -42,14 +43,14 @@ class Axis:
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """A horizontal line with a name: what the series are compared with."""
+    """A named horizontal line that the series are compared with."""
 
     name: str
     y: float
 
 
 class _Scale:
-    """Maps values to pixels, and knows round numbers to label."""
+    """Map values to pixels, and choose round numbers for ticks."""
 
     def __init__(self, values: Sequence[float], axis: Axis, start: float, end: float) -> None:
         self.axis, self.start, self.end = axis, start, end
@@ -99,10 +100,10 @@ def line_chart(
     for number, one in enumerate(series):
         beside = (
             7 * (number - (len(series) - 1) / 2) if any(low is not None for low in one.low) else 0.0
-        )  # whiskers of two series must not meet
+        )  # whiskers of two series must not overlap
         parts.append(_draw_series(one, number, xs, ys, join, beside))
         parts += _point_names(one, xs, ys, taken)
-    for level in levels:  # names after all lines, so that nothing crosses them
+    for level in levels:  # names after all lines, so that no line crosses them
         at = ys(level.y) - 5
         parts.append(f'<text class="level-name" x="{WIDTH - RIGHT - 4}" y="{at:.1f}">{escape(level.name)}</text>')
     if number_of_lines:
@@ -111,7 +112,7 @@ def line_chart(
 
 
 def trace_chart(series: Sequence[Series], x: Axis, y: Axis, title: str) -> str:
-    """Return thin lines without markers, for curves of many points; equal pixels are drawn once, peaks kept."""
+    """Return thin lines without markers, for curves of many points; points are thinned out, but peaks are kept."""
     lines = _legend_lines([s.name for s in series])
     top, height = TOP + 20 * lines, HEIGHT + 20 * lines
     xs = _Scale([v for s in series for v in s.x], x, LEFT, WIDTH - RIGHT)
@@ -123,7 +124,7 @@ def trace_chart(series: Sequence[Series], x: Axis, y: Axis, title: str) -> str:
 
 
 def panel_chart(series: Sequence[Series], x: Axis, y: Axis, title: str) -> str:
-    """Return the same as `trace_chart` with a panel each on one scale, for traces that would hide each other."""
+    """Return the same as `trace_chart` with one panel per series, for traces that would hide each other."""
     tall, gap = (150, 18) if len(series) > 1 else (HEIGHT - BOTTOM - TOP, 0)
     top = TOP + 20 * _legend_lines([s.name for s in series])
     height = top + len(series) * (tall + gap) - gap + BOTTOM
@@ -139,7 +140,7 @@ def panel_chart(series: Sequence[Series], x: Axis, y: Axis, title: str) -> str:
 
 
 def interval_chart(rows: Sequence[tuple[str, float, float | None, float | None, bool]], x: Axis, title: str) -> str:
-    """Return one horizontal dot with its interval a row: (name, value, low, high, highlighted)."""
+    """Return one row per engine, a dot with its interval. rows: (name, value, low, high, highlighted)."""
     left = 20 + int(7.6 * max(len(_shortened(name)) for name, *_ in rows))
     height = TOP + 30 * len(rows) + BOTTOM
     values = [v for _, *numbers, _ in rows for v in numbers if v is not None]
@@ -164,7 +165,7 @@ def interval_chart(rows: Sequence[tuple[str, float, float | None, float | None, 
 
 
 def _shortened(name: str) -> str:
-    """Return a name that leaves room for the chart beside it."""
+    """Return a name short enough to leave room for the chart."""
     return name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 1]}…"
 
 
@@ -194,7 +195,9 @@ def _x_ticks(xs: _Scale, height: int) -> str:
             f'<line class="mark" x1="{at:.1f}" x2="{at:.1f}" y1="{height - BOTTOM}" y2="{height - BOTTOM + 5}"/>'
         )
         label = _label(tick, widest=1e8)
-        inside = min(at, WIDTH - 3.6 * len(label))  # half of the text's width: it must not be cut at the edge
+        inside = min(
+            at, WIDTH - 3.6 * len(label)
+        )  # half of the text's width: the label must not be cut off at the edge
         parts.append(f'<text class="tick x" x="{inside:.1f}" y="{height - BOTTOM + 19}">{label}</text>')
     parts.append(f'<line class="base" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{height - BOTTOM}" y2="{height - BOTTOM}"/>')
     return "".join(parts)
@@ -222,7 +225,7 @@ def _draw_series(one: Series, number: int, xs: _Scale, ys: _Scale, join: bool, b
 
 
 def _point_names(one: Series, xs: _Scale, ys: _Scale, points: Sequence[tuple[float, float]]) -> list[str]:
-    """Return the names of points where they cover neither a point nor another name; crowded ones show on hover."""
+    """Return the names of points where they cover no point and no other name; the others show on hover."""
     parts: list[str] = []
     taken = [(x - 6, y - 6, x + 6, y + 6) for x, y in points]
     for a, b, name in zip(one.x, one.y, one.labels):
@@ -266,7 +269,7 @@ def _marker(number: int, x: float, y: float) -> str:
 
 
 def _legend_places(names: Sequence[str]) -> list[tuple[float, int]]:
-    """Return where the names of a legend start, and on which line."""
+    """Return the x position and the line of each name in a legend."""
     places: list[tuple[float, int]] = []
     x, line = float(LEFT), 0
     for name in names:
@@ -316,7 +319,7 @@ def _thin(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
 
 
 def _round_numbers(low: float, high: float, least: float = 0.0) -> list[float]:
-    """Return about six round numbers between two, at least `least` apart."""
+    """Return about six round numbers between `low` and `high`, at least `least` apart."""
     step = max(_round_step((high - low) / 6), least)
     return [step * i for i in range(math.ceil(low / step), math.floor(high / step) + 1)]
 

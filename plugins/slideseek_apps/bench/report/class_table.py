@@ -1,4 +1,4 @@
-"""The table of a paper: a row a site and subtype, a column an engine, the macro and the slide-weighted mean below."""
+"""The table of the paper: one row per site and subtype, one column per engine, and the means below."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from slideseek_apps.bench.report.table import Column, Number, Row, Table, mark_b
 
 @dataclass(frozen=True, slots=True)
 class ClassRow:
-    """One class with its numbers, one an engine. slides: how many; the mean over seeds where they differ."""
+    """One class with one number per engine. slides: their number; the mean over seeds where it differs."""
 
     site: str
     label: str
@@ -20,7 +20,7 @@ class ClassRow:
 
 @dataclass(frozen=True, slots=True)
 class Means:
-    """The numbers below the classes, one an engine."""
+    """The means below the classes, one per engine."""
 
     macro: tuple[Number, ...]
     weighted: tuple[Number, ...]
@@ -32,14 +32,9 @@ def class_table(
     caption: str,
     columns: Sequence[Column],
     rows: Sequence[ClassRow],
-    means: Means | None = None,
-    notes: Sequence[str] = (),
+    means: Means,
 ) -> Table:
-    """Make the table; the best of each row is highlighted, within its group where columns are grouped.
-
-    means: given where they carry intervals; else the means of the rows as they are.
-    """
-    shown = means or means_of(rows)
+    """Make the table; the best of each row is highlighted, within its group where columns are grouped."""
     by_site = any(row.site for row in rows)
     total = sum(row.slides for row in rows)
 
@@ -48,16 +43,16 @@ def class_table(
 
     body = [Row(heads(row.site, row.label, row.slides), row.numbers) for row in rows]
     below = [
-        Row(heads("macro mean", "", total) if by_site else heads("", "macro mean", total), shown.macro, summary=True),
+        Row(heads("macro mean", "", total) if by_site else heads("", "macro mean", total), means.macro, summary=True),
         Row(
             heads("slide-weighted mean", "", total) if by_site else heads("", "slide-weighted mean", total),
-            shown.weighted,
+            means.weighted,
             summary=True,
         ),
     ]
     names = ("site", "subtype", "n") if by_site else ("class", "n")
     marked = mark_best_in_rows([*body, *below], [column.group for column in columns])
-    return Table(key, title, caption, names, tuple(columns), marked, tuple(notes))
+    return Table(key, title, caption, names, tuple(columns), marked)
 
 
 def means_of(rows: Sequence[ClassRow]) -> Means:

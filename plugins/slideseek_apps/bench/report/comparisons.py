@@ -1,4 +1,4 @@
-"""Paired comparisons of variants, corrected for their number."""
+"""The table of paired tests between variants, with Holm's correction."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from slideseek.errors import UsageError
 from slideseek.types import Float64
 from slideseek_apps.bench.bootstrap import LEVEL as INTERVAL
 from slideseek_apps.bench.bootstrap import Resampled
-from slideseek_apps.bench.lists import Lists
-from slideseek_apps.bench.paired import Difference, compare, holm
+from slideseek_apps.bench.measure_sums import ListSums
+from slideseek_apps.bench.paired_test import Difference, compare, holm
 from slideseek_apps.bench.report.retrieval_tables import MACRO_F1, SectionTables
+from slideseek_apps.bench.report.sections import Section, Sums, Tell, VariantResults, silent
 from slideseek_apps.bench.report.settings import ReportSettings
 from slideseek_apps.bench.report.table import Column, Number, Row, Table
-from slideseek_apps.bench.report.variants import Section, Sums, Tell, Variant, silent
 
 LEVEL = 0.05
 MOST_FOR_ALL_PAIRS = 8
 
 
-def compare_variants(tables: SectionTables, variants: Sequence[Variant], tell: Tell = silent) -> Table | None:
+def compare_variants(tables: SectionTables, variants: Sequence[VariantResults], tell: Tell = silent) -> Table | None:
     """Return the table of paired tests of macro F1; None when there is nothing to compare."""
     section, settings = tables.section, tables.settings
-    found: list[tuple[Variant, Variant, Difference, tuple[float, float]]] = []
+    found: list[tuple[VariantResults, VariantResults, Difference, tuple[float, float]]] = []
     pairs = _pairs(section, variants, settings)
     for number, (first, second) in enumerate(pairs, 1):
         tell(f"{section.name}: comparison {number} of {len(pairs)}")
@@ -60,10 +60,12 @@ def compare_variants(tables: SectionTables, variants: Sequence[Variant], tell: T
     return Table("comparisons", "Paired comparisons", caption, ("engine", "against"), columns, tuple(rows))
 
 
-def shared_sums(section: Section, first: Variant, second: Variant, sums: Sums) -> tuple[Float64, Float64] | None:
+def shared_sums(
+    section: Section, first: VariantResults, second: VariantResults, sums: Sums
+) -> tuple[Float64, Float64] | None:
     """Return the sums of two variants over the slides both answered, seed by seed; None when they share none.
 
-    A variant that was run once, as what does not learn may be, stands beside every seed of the other.
+    A variant with one seed, such as one that does not learn, is paired with every seed of the other.
     """
     stacks: tuple[list[Float64], list[Float64]] = ([], [])
     for one, other in _seed_pairs(first, second):
@@ -75,9 +77,9 @@ def shared_sums(section: Section, first: Variant, second: Variant, sums: Sums) -
 
 
 def _interval(
-    tables: SectionTables, first: Variant, second: Variant, shared: tuple[Float64, Float64]
+    tables: SectionTables, first: VariantResults, second: VariantResults, shared: tuple[Float64, Float64]
 ) -> tuple[float, float]:
-    """Return the percentile interval of the difference, the same patients drawn for both."""
+    """Return the percentile interval of the difference, with the same draws of patients for both."""
     if [lists.ids for lists in first.lists] == [lists.ids for lists in second.lists] and first.seeds == second.seeds:
         drawn = [tables.estimates[v.name].resampled(*tables.votes()) for v in (first, second)]
     else:
@@ -87,21 +89,23 @@ def _interval(
     return float(low), float(high)
 
 
-def _seed_pairs(first: Variant, second: Variant) -> list[tuple[Lists, Lists]]:
+def _seed_pairs(first: VariantResults, second: VariantResults) -> list[tuple[ListSums, ListSums]]:
     if len(first.seeds) == 1 or len(second.seeds) == 1:
         return list(itertools.product(first.lists, second.lists))
     by_seed = dict(zip(second.seeds, second.lists))
     return [(lists, by_seed[seed]) for seed, lists in zip(first.seeds, first.lists) if seed in by_seed]
 
 
-def _restrict(section: Section, lists: Lists, ids: set[str]) -> Lists:
+def _restrict(section: Section, lists: ListSums, ids: set[str]) -> ListSums:
     if len(ids) == len(lists.ids):
         return lists
     queries = [query for query in lists.queries if query.query_id in ids]
-    return Lists(queries, section.by_site, section.patients, section.classes)
+    return ListSums(queries, section.by_site, section.patients, section.classes)
 
 
-def _pairs(section: Section, variants: Sequence[Variant], settings: ReportSettings) -> list[tuple[Variant, Variant]]:
+def _pairs(
+    section: Section, variants: Sequence[VariantResults], settings: ReportSettings
+) -> list[tuple[VariantResults, VariantResults]]:
     if settings.against:
         named = next((v for v in section.variants if v.name == settings.against), None)
         if named is None:

@@ -1,20 +1,19 @@
-"""The long table of a section: every measure under every named convention, a column a variant."""
+"""The long table of a section: every measure under every named convention, one column per variant."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from slideseek_apps.bench.report.sections import Section, VariantResults
 from slideseek_apps.bench.report.settings import ReportSettings
 from slideseek_apps.bench.report.table import Column, Number, Row, Table, mark_best_in_rows
-from slideseek_apps.bench.report.variants import Section, Variant
 from slideseek_apps.bench.scoring import KS, score
 
 
 def conventions_table(section: Section, settings: ReportSettings) -> Table:
     """Return every measure of the ranked lists in percent, averaged over seeds; a dash where lists lack what it needs.
 
-    The k are 1, 3, 5 and the one of the report, as far as hits were stored: a vote of 5 among 3 stored hits would be
-    another measure.
+    k is 1, 3, 5 and the report's own, up to the number of hits that were kept: majority-5 needs 5 hits.
     """
     stored = max(cell.protocol.k for cell in section.cells)
     ks = [k for k in sorted({*KS, settings.k}) if not stored or k <= stored] or [settings.k]
@@ -33,7 +32,7 @@ def conventions_table(section: Section, settings: ReportSettings) -> Table:
     )
 
 
-def _means(variant: Variant, ks: Sequence[int]) -> dict[tuple[str, str], float | None]:
+def _means(variant: VariantResults, ks: Sequence[int]) -> dict[tuple[str, str], float | None]:
     """Return the mean over seeds of every measure; None where a seed lacks it."""
     scores = [score(lists, ks) for lists in variant.lists]
     means: dict[tuple[str, str], float | None] = {}

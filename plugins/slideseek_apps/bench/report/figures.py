@@ -1,4 +1,4 @@
-"""Figures of a report: engines with intervals, accuracy against size, and what a varied option does."""
+"""Figures of a report: engines with intervals, accuracy against size, and curves over swept options."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from dataclasses import dataclass
 
 from slideseek_apps.bench.report.chart import Axis, Level, Series, interval_chart, line_chart
 from slideseek_apps.bench.report.retrieval_tables import SectionTables
-from slideseek_apps.bench.report.sweeps import SweptVariant, as_number, sweep_members
+from slideseek_apps.bench.report.sections import CODE_SIZE, SEARCH_TIME, Cost, VariantResults
+from slideseek_apps.bench.report.swept_options import SweptVariant, as_number, sweep_members
 from slideseek_apps.bench.report.table import Number
-from slideseek_apps.bench.report.variants import CODE_SIZE, SEARCH_TIME, Cost, Variant
 
 BASELINE = "yottixel"
-"""The engine drawn as a level beside the curves of a varied option, as in the paper's Figure 3."""
+"""The engine drawn as a horizontal line beside the curves of a swept option, as in the paper's Figure 3."""
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A chart with its words. svg: text of one svg element whose colours are classes."""
+    """A chart with title and caption. svg: text of one svg element whose colours are CSS classes."""
 
     key: str
     title: str
@@ -25,7 +25,7 @@ class Figure:
     svg: str
 
 
-def engines_figure(tables: SectionTables, variants: Sequence[Variant]) -> Figure:
+def engines_figure(tables: SectionTables, variants: Sequence[VariantResults]) -> Figure:
     """Return macro F1 of each variant with its interval, best first."""
     numbers = [(variant.name, tables.macro_f1(variant)) for variant in variants]
     known = sorted(((name, n.value, n) for name, n in numbers if n.value is not None), key=lambda row: -row[1])
@@ -36,7 +36,7 @@ def engines_figure(tables: SectionTables, variants: Sequence[Variant]) -> Figure
 
 
 def size_figure(tables: SectionTables) -> Figure | None:
-    """Return macro F1 against the bytes of a code; None where fewer than three variants say their size."""
+    """Return macro F1 against bytes per slide; None with fewer than three variants of known size."""
     points = [
         (size.value, number.value, variant.name)
         for variant in tables.section.variants
@@ -47,13 +47,13 @@ def size_figure(tables: SectionTables) -> Figure | None:
         return None
     series = Series("", [x for x, _, _ in points], [y for _, y, _ in points], labels=[name for *_, name in points])
     y = Axis("macro F1 (%)")
-    svg = line_chart([series], Axis("bytes a slide", log=True), y, "Macro F1 by bytes a slide", join=False)
-    caption = f"What a slide's code costs and what it gives: macro F1, {tables.vote}, by bytes a slide (log scale)."
+    svg = line_chart([series], Axis("bytes per slide", log=True), y, "Macro F1 by bytes per slide", join=False)
+    caption = f"Macro F1, {tables.vote}, by bytes per slide in the index (log scale)."
     return Figure("size", "Accuracy and size", caption, svg)
 
 
 def sweep_figures(tables: SectionTables, family: str) -> list[Figure]:
-    """Return the curves of one varied option: macro F1 with intervals, and the time of a search by bits."""
+    """Return the curves of one swept option: macro F1 with intervals and, for bits, the search time."""
     members = [m for m in sweep_members(tables.section, family) if as_number(family, m.value) is not None]
     if len({m.value for m in members}) < 2:
         return []
@@ -79,12 +79,12 @@ def _time_figure(tables: SectionTables, members: Sequence[SweptVariant], x: Axis
     levels = [Level(name, value) for name, value in plain if value is not None]
     y = Axis("median search time (ms)", from_zero=True)
     svg = line_chart(_series("bits", timed), x, y, "Search time by bits", levels)
-    caption = "Median time of one search by the bits kept, on the machine that ran the benchmark."
+    caption = "Median search time per query by the bits kept, on the machine that ran the benchmark."
     return [Figure("time-bits", "Retrieval time by bits", caption, svg)]
 
 
 def _series(family: str, numbers: Sequence[tuple[SweptVariant, Number]]) -> list[Series]:
-    """Return one series a column name, points in the order given; numbers that are not known are left out."""
+    """Return one series per column name, points in the order given, unknown numbers left out."""
     names = dict.fromkeys(member.column for member, _ in numbers)
     found = []
     for name in names:

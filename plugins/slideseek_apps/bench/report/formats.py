@@ -1,14 +1,16 @@
-"""The formats of a report by name, and how one is chosen."""
+"""The formats of a report: choose one by name or suffix, and write it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Literal, TypeAlias, cast, get_args
+from typing import TYPE_CHECKING, Literal, TypeAlias, cast, get_args
 
 from slideseek.archive.files import write_text
 from slideseek.errors import UsageError
-from slideseek_apps.bench.report.assemble import Report
+
+if TYPE_CHECKING:
+    from slideseek_apps.bench.report.assemble import Report
 
 Format: TypeAlias = Literal["terminal", "markdown", "csv", "latex", "json", "html"]
 FORMATS: tuple[Format, ...] = get_args(Format)
@@ -23,7 +25,7 @@ SUFFIXES: Mapping[str, Format] = {
 
 
 def render(report: Report, name: Format, width: int = 200, colour: bool = False) -> str:
-    """Return the report in one format; width and colour are for the terminal's."""
+    """Return the report in one format. width, colour: for the terminal."""
     if name == "html":
         from slideseek_apps.bench.report.page import render_page
 
@@ -37,11 +39,11 @@ def render(report: Report, name: Format, width: int = 200, colour: bool = False)
 
         return render_latex(report)
     if name == "csv":
-        from slideseek_apps.bench.report.delimited import render_csv
+        from slideseek_apps.bench.report.csv_export import render_csv
 
         return render_csv(report)
     if name == "json":
-        from slideseek_apps.bench.report.data import render_json
+        from slideseek_apps.bench.report.json_export import render_json
 
         return render_json(report)
     from slideseek_apps.bench.report.terminal import render_terminal
@@ -50,9 +52,9 @@ def render(report: Report, name: Format, width: int = 200, colour: bool = False)
 
 
 def formats_of(target: Path, name: Format | None) -> tuple[Format, ...]:
-    """Return what is to be written: every format into a folder (a target without a suffix), else one file's.
+    """Return the formats to write: all of them for a folder (a target without a suffix), else the one of the file.
 
-    name: the format asked for; None takes it from the suffix.
+    name: the format to use; None takes it from the suffix.
     """
     if name is not None:
         return (name,)
@@ -67,7 +69,7 @@ def formats_of(target: Path, name: Format | None) -> tuple[Format, ...]:
 
 
 def write_report(report: Report, target: Path, names: Sequence[Format]) -> list[Path]:
-    """Write the report in the formats that `formats_of` returned, and return the files."""
+    """Write the report in the formats from `formats_of`, and return the files."""
     if _is_folder(target):
         return _write_all(report, target, names)
     write_text(target, render(report, names[0]))
@@ -97,5 +99,5 @@ def _write_all(report: Report, folder: Path, names: Sequence[Format]) -> list[Pa
 
 
 def as_format(name: str | None) -> Format | None:
-    """Return a name that the command line checked as a format."""
+    """Return the name of a format, which the command line has checked."""
     return cast("Format | None", name)

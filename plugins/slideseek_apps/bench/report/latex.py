@@ -1,4 +1,4 @@
-"""A report as LaTeX tables in the style of booktabs, ready to be pasted into a paper."""
+"""A report as LaTeX tables in the style of booktabs, to paste into a paper."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _SPECIAL = {
 
 
 def render_latex(report: Report) -> str:
-    """Return one `table*` a table. The document needs `\\usepackage{booktabs}` and nothing else."""
+    """Return one `table*` per table. The document needs `\\usepackage{booktabs}` and nothing else."""
     blocks = [f"% {_comment(report.title)}", "% needs \\usepackage{booktabs}"]
     for part in report.parts:
         blocks.append(f"% {_comment(part.heading)}")
@@ -37,7 +37,7 @@ def render_latex(report: Report) -> str:
 
 
 def escape(text: str) -> str:
-    """Return text in which nothing is a command."""
+    """Return text with all LaTeX commands escaped."""
     return "".join(_SPECIAL.get(character, character) for character in text)
 
 
@@ -75,7 +75,7 @@ def _table(table: Table, heading: str) -> str:
 
 
 def _groups(table: Table, leading: int) -> list[str]:
-    """Return the line of headings over columns, with a rule under each."""
+    """Return the line of headings over groups of columns, with a rule under each."""
     if not table.groups:
         return []
     cells, rules, place = [""] * leading, [], leading + 1

@@ -16,9 +16,9 @@ from slideseek_apps.bench import class_sums
 from slideseek_apps.bench.class_sums import Statistic, macro, weighted
 from slideseek_apps.bench.report.page import resource, style, template
 from slideseek_apps.bench.report.retrieval_tables import SectionTables
+from slideseek_apps.bench.report.sections import CODE_SIZE, SEARCH_TIME, Section, VariantResults, make_sections
 from slideseek_apps.bench.report.settings import ReportSettings
 from slideseek_apps.bench.report.table import Number
-from slideseek_apps.bench.report.variants import CODE_SIZE, SEARCH_TIME, Section, Variant, make_sections
 from slideseek_apps.bench.results import Results
 
 ALL_SITES = "all sites"
@@ -28,7 +28,7 @@ ALL_SITES = "all sites"
 class Standing:
     """One row: a variant under one protocol, over all sites or in one.
 
-    dataset: name and the start of its fingerprint, since the same name may stand for other slides. source: the title of
+    dataset: name and the start of its fingerprint, since different slides may have the same name. source: the title of
     the results it comes from.
     """
 
@@ -47,7 +47,7 @@ class Standing:
 
     @property
     def words(self) -> str:
-        """What a search by text looks in."""
+        """The text that the page's filter searches."""
         return f"{self.engine} {self.source} {self.dataset} {self.protocol} {self.site}".lower()
 
 
@@ -60,7 +60,7 @@ def make_standings(results: Sequence[Results], settings: ReportSettings) -> list
         for standing in _of_section(result.title, section, settings)
     ]
     if not found:
-        raise SlideseekError("there is nothing to rank: no retrieval cells", "name folders that hold some")
+        raise SlideseekError("there is nothing to rank: no retrieval cells", "name folders with retrieval results")
     places = {name: i for i, name in enumerate(dict.fromkeys((s.dataset, s.protocol) for s in found))}
     return sorted(
         found,
@@ -69,7 +69,7 @@ def make_standings(results: Sequence[Results], settings: ReportSettings) -> list
 
 
 def render_leaderboard(title: str, standings: Sequence[Standing], settings: ReportSettings) -> str:
-    """Return the page: one table and a small script of its own that sorts and filters it."""
+    """Return the page: one table and a small inline script that sorts and filters it."""
     script = resource("leaderboard.js")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     return template("leaderboard.html.jinja").render(
@@ -100,7 +100,7 @@ def _of_section(source: str, section: Section, settings: ReportSettings) -> list
 
 
 def _standing(
-    source: str, section: Section, tables: SectionTables, variant: Variant, site: str, places: Int64
+    source: str, section: Section, tables: SectionTables, variant: VariantResults, site: str, places: Int64
 ) -> Standing:
     cell = section.cells[0]
     estimates = tables.estimates[variant.name]

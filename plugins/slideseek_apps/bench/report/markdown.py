@@ -1,4 +1,4 @@
-"""A report as Markdown: tables with the best in bold; figures are named, since Markdown cannot hold them."""
+"""A report as Markdown: tables with the best in bold; figures are listed by title, since Markdown cannot hold them."""
 
 from __future__ import annotations
 

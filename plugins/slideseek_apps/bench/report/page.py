@@ -1,4 +1,4 @@
-"""A report as one HTML page that needs no other file, and its figures as SVG files of their own."""
+"""A report as one self-contained HTML page, and its figures as separate SVG files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from slideseek_apps.bench.report.figures import Figure
 
 
 def render_page(report: Report) -> str:
-    """Return the page: tables and figures, light and dark, printable, without script or reference to anything."""
+    """Return the page: tables and figures, light and dark, printable, without scripts or external references."""
     return template("report.html.jinja").render(report=report, css=style())
 
 
@@ -24,13 +24,13 @@ def standalone_svg(figure: Figure) -> str:
 
 
 def style() -> Markup:
-    """Return the style of pages; it is ours, so nothing in it is escaped."""
+    """Return the style sheet of pages. It is part of this package, so it is not escaped."""
     return Markup(resource("chart.css") + resource("page.css"))
 
 
 @cache
 def template(name: str) -> Template:
-    """Return a page's template; every value it shows is escaped."""
+    """Return the template of a page; it escapes every value."""
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     environment.globals["zip"] = zip
     return environment.from_string(resource(name))

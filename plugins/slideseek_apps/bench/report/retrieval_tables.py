@@ -1,4 +1,4 @@
-"""Tables of retrieval: all variants at a glance, engines by class, and one table for each option that was varied."""
+"""Tables of retrieval: an overview of all variants, engines by class, and one table per swept option."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from slideseek_apps.bench import class_sums
 from slideseek_apps.bench.class_sums import Statistic, macro, weighted
 from slideseek_apps.bench.measures import Divisor
 from slideseek_apps.bench.report.class_table import ClassRow, Means, class_table
+from slideseek_apps.bench.report.sections import COSTS, Estimates, Section, Sums, VariantResults
 from slideseek_apps.bench.report.settings import ReportSettings
-from slideseek_apps.bench.report.sweeps import group_name, sweep_members
+from slideseek_apps.bench.report.swept_options import group_name, sweep_members
 from slideseek_apps.bench.report.table import Column, Number, Row, Table, mark_best_in_columns
-from slideseek_apps.bench.report.variants import COSTS, Estimates, Section, Sums, Variant
 from slideseek_apps.bench.scoring import can_divide
 
 MACRO_F1: Statistic = macro(class_sums.f1)
@@ -23,7 +23,7 @@ BARS = "Brackets: 95 % bootstrap interval over patients"
 
 
 class SectionTables:
-    """Makes the tables of one section, with each variant's sums resampled once for all of them."""
+    """Make the tables of one section; the sums of each variant are resampled once for all tables."""
 
     def __init__(self, section: Section, settings: ReportSettings) -> None:
         self.section = section
@@ -33,16 +33,16 @@ class SectionTables:
         self.vote = f"majority-{settings.k}, tie {settings.tie}"
 
     def votes(self) -> tuple[str, Sums]:
-        """Return the name and the maker of the counts that F1 is made of."""
+        """Return the name of the counts from which F1 is computed, and the function that makes them."""
         settings = self.settings
         return f"votes {settings.k}", lambda lists: lists.vote_counts(settings.k, settings.tie)
 
-    def macro_f1(self, variant: Variant) -> Number:
+    def macro_f1(self, variant: VariantResults) -> Number:
         """Return macro F1 in percent."""
         return self.estimates[variant.name].number(*self.votes(), MACRO_F1)
 
     def overview(self) -> Table:
-        """Return one row a variant: every measure, and what it costs."""
+        """Return one row per variant: every measure, and its cost."""
         measures = self._measures()
         costs = [cost for cost in COSTS if any(v.cost(cost.of).value is not None for v in self.section.variants)]
         columns = [Column(m.name, "accuracy (%)", "higher" if m.judged else "") for m in measures]
@@ -63,19 +63,19 @@ class SectionTables:
         marked = mark_best_in_columns(columns, rows)
         return Table("overview", "All variants", caption, ("engine", "seeds"), tuple(columns), marked, self._notes())
 
-    def engines_by_class(self, variants: Sequence[Variant]) -> Table:
-        """Return F1 by site and subtype, a column a variant."""
+    def engines_by_class(self, variants: Sequence[VariantResults]) -> Table:
+        """Return F1 by site and subtype, one column per variant."""
         what = "site and subtype" if self.section.by_site else "class"
         columns = [Column(variant.name) for variant in variants]
         return self._classes("classes", f"F1 by {what}", columns, variants)
 
     def sweep(self, family: str) -> Table:
-        """Return F1 by class for the values of one option (or of the lambdas), columns grouped by value."""
+        """Return F1 by class for the values of one swept option (or of the lambdas), columns grouped by value."""
         members = sweep_members(self.section, family)
         columns = [Column(p.column, group_name(family, p.value)) for p in members]
         return self._classes(f"sweep-{family}", f"F1 by {family}", columns, [p.variant for p in members])
 
-    def _classes(self, key: str, title: str, columns: Sequence[Column], variants: Sequence[Variant]) -> Table:
+    def _classes(self, key: str, title: str, columns: Sequence[Column], variants: Sequence[VariantResults]) -> Table:
         makers = [self.estimates[variant.name] for variant in variants]
         by_class = [maker.numbers(*self.votes(), class_sums.f1) for maker in makers]
         slides = np.mean([lists.slides for v in variants for lists in v.lists], axis=0)
@@ -112,17 +112,17 @@ class SectionTables:
 
     def _notes(self) -> tuple[str, ...]:
         notes = []
-        asked = {v.name: len({name for lists in v.lists for name in lists.ids}) for v in self.section.variants}
-        most = max(asked.values())
-        few = [f"{name} ({number} of {most})" for name, number in asked.items() if number < most]
+        queries = {v.name: len({name for lists in v.lists for name in lists.ids}) for v in self.section.variants}
+        most = max(queries.values())
+        few = [f"{name} ({number} of {most})" for name, number in queries.items() if number < most]
         if few:
-            notes.append(f"fewer slides were asked by {', '.join(few)}: the numbers are of those slides")
-        queries = self.section.variants[0].lists[0].queries
-        hopeless = sum(query.relevant == 0 for query in queries)
+            notes.append(f"fewer queries for {', '.join(few)}: the numbers are of those slides")
+        first = self.section.variants[0].lists[0].queries
+        hopeless = sum(query.relevant == 0 for query in first)
         if hopeless:
             notes.append(
-                f"{hopeless} of {len(queries)} slides have no slide of their class among those they may find: "
-                "they count as wrong, for every engine"
+                f"{hopeless} of {len(first)} queries have no candidate of their class: "
+                "they count as wrong for every engine"
             )
         failed: dict[int, list[str]] = {}
         for variant in self.section.variants:
@@ -136,15 +136,15 @@ class SectionTables:
                 )
         short = min(lists.depth for v in self.section.variants for lists in v.lists)
         if short < self.settings.k:
-            notes.append(f"k is {self.settings.k}, but some lists have at most {short} hits")
+            notes.append(f"k is {self.settings.k}, but some engines find at most {short} hits")
         if not all(can_divide(lists, self.divisor) for v in self.section.variants for lists in v.lists):
-            notes.append(f"divisor {self.divisor} is unavailable where the number of relevant slides is not stored")
+            notes.append(f"divisor {self.divisor} is unavailable where the number of relevant slides is unknown")
         return tuple(notes)
 
 
 @dataclass(frozen=True, slots=True)
 class _Measure:
-    """A measure of the overview. judged: whether more of it is better. needs: a divisor that lists must allow."""
+    """A measure of the overview. judged: whether higher is better. needs: a divisor that the lists must allow."""
 
     name: str
     key: str
@@ -153,11 +153,11 @@ class _Measure:
     judged: bool = True
     needs: Divisor | None = None
 
-    def known(self, variant: Variant) -> bool:
-        """Say whether the variant's lists hold what the measure needs."""
+    def known(self, variant: VariantResults) -> bool:
+        """Say whether the variant's lists have what the measure needs."""
         return self.needs is None or all(can_divide(lists, self.needs) for lists in variant.lists)
 
 
-def seeds_note(variants: Sequence[Variant]) -> str:
-    """Say what several seeds mean for a number; "" where there is one seed."""
+def seeds_note(variants: Sequence[VariantResults]) -> str:
+    """Return the note on several seeds for a caption; "" where there is one seed."""
     return "Mean ± standard deviation over seeds. " if any(len(v.seeds) > 1 for v in variants) else ""

@@ -1,4 +1,4 @@
-"""What a report shows, where its reader has a choice."""
+"""The options of a report."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from typing import cast
 from slideseek.searching.votes import TIE_RULES, TieRule
 from slideseek_apps.bench.bootstrap import RESAMPLES
 from slideseek_apps.bench.measures import DIVISORS, Divisor
-from slideseek_apps.bench.paired import PERMUTATIONS
+from slideseek_apps.bench.paired_test import PERMUTATIONS
 
 
 @dataclass(frozen=True, slots=True)
 class ReportSettings:
-    """Options of a report. ap_divisor: None takes `min(k, relevant)` where the lists allow it, else `hits`.
+    """Options of a report.
 
-    against: compare every variant with this one only; "" compares all pairs where there are few variants.
+    ap_divisor: None takes `min(k, relevant)` where the lists allow it, else `hits`. against: compare every variant with
+    this one only; "" compares all pairs where there are few variants.
     """
 
     k: int = 3
@@ -37,10 +38,10 @@ class ReportSettings:
 
 
 def as_tie(name: str) -> TieRule:
-    """Return a tie rule by its name; ReportSettings refuses what is none."""
+    """Return a tie rule by its name, which `ReportSettings` checks."""
     return cast("TieRule", name)
 
 
 def as_divisor(name: str | None) -> Divisor | None:
-    """Return a divisor by its name; ReportSettings refuses what is none."""
+    """Return a divisor by its name, which `ReportSettings` checks."""
     return cast("Divisor | None", name)

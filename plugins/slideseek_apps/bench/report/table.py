@@ -1,4 +1,4 @@
-"""Tables as values: numbers with intervals under named columns, before any format."""
+"""Tables as values: numbers with intervals under named columns, independent of the format."""
 
 from __future__ import annotations
 
@@ -14,9 +14,8 @@ Better: TypeAlias = Literal["higher", "lower", ""]
 class Number:
     """One number as it is shown.
 
-    value: None (or nan) when there is none. low, high: its interval. spread: standard deviation over seeds.
-    digits: decimals shown; -1 shows three significant digits, for times and sizes. best: to be highlighted.
-    signed: a plus is shown too.
+    value: None (or nan) when unknown. low, high: its interval. spread: standard deviation over seeds. digits: decimals
+    shown; -1 shows three significant digits, for times and sizes. best: highlighted. signed: shown with a plus sign.
     """
 
     value: float | None
@@ -41,14 +40,14 @@ class Number:
 
     @property
     def deviation(self) -> str:
-        """The spread over seeds as `± s`; empty when there is none, as of an engine that does not learn."""
+        """The spread over seeds as `± s`; empty when there is none, as for an engine that does not learn."""
         return (
             "" if not self.spread or math.isnan(self.spread) else f"± {replace(self, signed=False)._show(self.spread)}"
         )
 
     @property
     def full(self) -> str:
-        """The number with all that is known of it, in one line."""
+        """The number with spread and interval, in one line."""
         return " ".join(part for part in (self.text, self.deviation, self.interval) if part)
 
     def _show(self, value: float | None) -> str:
@@ -57,7 +56,7 @@ class Number:
         if self.digits < 0:
             decimals = max(0, 2 - math.floor(math.log10(abs(value)))) if value else 0
             return f"{value:,.{decimals}f}"
-        shown = round(value, self.digits) or 0.0  # no minus before a zero
+        shown = round(value, self.digits) or 0.0  # no minus sign before a zero
         return f"{shown:{'+' if self.signed and shown else ''},.{self.digits}f}"
 
 
@@ -66,7 +65,7 @@ Entry: TypeAlias = Number | str
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of entries. group: a heading over several columns. better: which end of it is highlighted, if any."""
+    """A column of entries. group: a heading over several columns. better: which values are highlighted, if any."""
 
     name: str
     group: str = ""
@@ -75,7 +74,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """heads: what the row is about, such as site, subtype and n. summary: a mean below the others."""
+    """A row. heads: its leading cells, such as site, subtype and n. summary: it is a mean below the others."""
 
     heads: tuple[str, ...]
     entries: tuple[Entry, ...]
@@ -86,8 +85,8 @@ class Row:
 class Table:
     """A table. heads: names of the leading columns; the last of them is aligned right where it holds numbers.
 
-    caption: what the numbers are, with the names of all conventions. notes: remarks below the table. appendix: long
-    and for reference: a page folds it, the terminal and LaTeX leave it out.
+    caption: what the numbers are, with the names of all conventions. notes: remarks below the table. appendix: long and
+    for reference; a page folds it, the terminal and LaTeX leave it out.
     """
 
     key: str
@@ -106,7 +105,7 @@ class Table:
 
     @property
     def groups(self) -> list[tuple[str, int]]:
-        """Headings over the columns with the number of columns each spans; empty when no column has one."""
+        """Headings over columns, each with the number of columns it spans; empty when no column has one."""
         spans: list[tuple[str, int]] = []
         for column in self.columns:
             if spans and spans[-1][0] == column.group:
@@ -117,7 +116,7 @@ class Table:
 
 
 def mark_best_in_rows(rows: Sequence[Row], groups: Sequence[str] = ()) -> tuple[Row, ...]:
-    """Highlight the highest number of each row, or of each run of columns with one group; equals as shown share it."""
+    """Highlight the highest number of each row, or of each group of columns; numbers shown alike share it."""
     marked = []
     for row in rows:
         names = list(groups) or [""] * len(row.entries)
@@ -131,7 +130,7 @@ def mark_best_in_rows(rows: Sequence[Row], groups: Sequence[str] = ()) -> tuple[
 
 
 def mark_best_in_columns(columns: Sequence[Column], rows: Sequence[Row]) -> tuple[Row, ...]:
-    """Highlight the best number of each column that has a better end."""
+    """Highlight the best number of each column where higher or lower is better."""
     done = [_mark([row.entries[i] for row in rows], column.better) for i, column in enumerate(columns)]
     return tuple(replace(row, entries=tuple(entries[at] for entries in done)) for at, row in enumerate(rows))
 
@@ -143,5 +142,5 @@ def _mark(entries: Sequence[Entry], better: Better) -> list[Entry]:
     winner = max(known) if better == "higher" else min(known)
     wins = [isinstance(e, Number) and e.text == replace(e, value=winner).text for e in entries]
     if sum(wins) == len(known):
-        return list(entries)  # all alike: nothing stands out
+        return list(entries)  # all are equal
     return [replace(e, best=True) if won and isinstance(e, Number) else e for e, won in zip(entries, wins)]

@@ -14,7 +14,7 @@ from slideseek_apps.bench.report.table import Entry, Number, Table
 
 
 def render_terminal(report: Report, width: int, colour: bool = False) -> str:
-    """Return the report as text of at most `width` columns where it can; colour: with the terminal's marks."""
+    """Return the report as text, at most `width` columns wide where possible. colour: use colours of the terminal."""
     console = Console(file=io.StringIO(), width=width, force_terminal=colour, highlight=False)
     with console.capture() as drawn:
         console.print(report.title, style="bold", markup=False)

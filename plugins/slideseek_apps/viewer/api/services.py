@@ -7,12 +7,12 @@ from typing import Annotated, TypeAlias
 
 from fastapi import Depends, Request
 
-from slideseek_apps.viewer.directory import Entry
-from slideseek_apps.viewer.lanes import Lane
 from slideseek_apps.viewer.schemas import SlideOut
 from slideseek_apps.viewer.search_service import SearchService, no_slide
+from slideseek_apps.viewer.slide_directory import Entry
 from slideseek_apps.viewer.tiles import Pictures
 from slideseek_apps.viewer.uploads import Uploads
+from slideseek_apps.viewer.worker_pools import WorkerPool
 
 
 class NotThereError(Exception):
@@ -35,14 +35,14 @@ class Services:
     searching: SearchService
     pictures: Pictures
     uploads: Uploads
-    pixels: Lane
-    asking: Lane
-    thinking: Lane
+    pixels: WorkerPool
+    quick: WorkerPool
+    slow: WorkerPool
 
     async def entry(self, key: str) -> Entry:
         """Return the slide of a key, or raise `NotThereError`. Only an unknown key makes the catalogue be looked at."""
         found = self.searching.loaded.get(key)
-        return found if found is not None else await self.asking.run(self.fresh_entry, key)
+        return found if found is not None else await self.quick.run(self.fresh_entry, key)
 
     def fresh_entry(self, key: str) -> Entry:
         """Return the slide of a key as the catalogue knows it now, or raise `NotThereError`; may block."""
@@ -54,7 +54,7 @@ class Services:
 
     def close(self) -> None:
         """End the threads, then close the files they used."""
-        for lane in (self.pixels, self.asking, self.thinking):
+        for lane in (self.pixels, self.quick, self.slow):
             lane.close()
         self.pictures.close()
         self.searching.close()

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from slideseek_apps.bench.hits import QueryHits, RankedHit, write_hits
+from slideseek_apps.bench.ranked_lists import QueryHits, RankedHit, write_hits
 
 SITES = {
     "colon": ("normal", "adenoma", "carcinoma"),

@@ -11,7 +11,7 @@ import pytest
 from sklearn.metrics import f1_score
 
 from slideseek.searching.votes import majority
-from slideseek_apps.bench.lists import Lists
+from slideseek_apps.bench.measure_sums import ListSums
 from slideseek_apps.bench.report.assemble import make_report
 from slideseek_apps.bench.report.class_table import ClassRow, means_of
 from slideseek_apps.bench.report.formats import render
@@ -137,7 +137,7 @@ def test_engines_that_asked_less_are_told_and_compared_on_what_they_share(simula
     made.slides = made.slides[:-6]
     made.retrieval("fewer", 0.5)
     part = make_report("", read_results(made.folder).cells, FAST).parts[0]
-    assert any("fewer slides were asked by fewer" in note for note in table(part, "overview").notes)
+    assert any("fewer queries for fewer" in note for note in table(part, "overview").notes)
     (row,) = table(part, "comparisons").rows
     lists = {cell.name: cell.hits() for cell in read_results(made.folder).cells}
     shared = {query.query_id for query in lists["fewer"]}
@@ -303,7 +303,7 @@ def test_queries_without_patient_are_patients_of_their_own(simulation):
     made.retrieval("mean", 0.5)
     (cell,) = read_results(made.folder).cells
     queries = [type(q)(q.query_id, q.label, q.hits) for q in cell.hits()]
-    assert len(Lists(queries).patients) == len(queries)
+    assert len(ListSums(queries).patients) == len(queries)
 
 
 def test_slides_that_cannot_be_right_are_told(simulation):
@@ -312,7 +312,7 @@ def test_slides_that_cannot_be_right_are_told(simulation):
     made.retrieval("mean", 0.5)
     overview = table(make_report("", read_results(made.folder).cells, FAST).parts[0], "overview")
     assert any(
-        note.startswith(f"1 of {len(made.slides)} slides have no slide of their class") for note in overview.notes
+        note.startswith(f"1 of {len(made.slides)} queries have no candidate of their class") for note in overview.notes
     )
 
 
@@ -323,7 +323,7 @@ def test_every_convention_is_in_the_appendix(full_results, report):
     mean, sparse = names.index("mean"), names.index("c-deep-sfv")
     cells = [c for c in read_results(full_results).cells if c.kind == "retrieval" and c.protocol.mode == "vertical"]
     scores = {
-        name: [score(Lists(c.hits(), by_site=True)) for c in cells if c.name == name and not c.control]
+        name: [score(ListSums(c.hits(), by_site=True)) for c in cells if c.name == name and not c.control]
         for name in ("mean", "c-deep-sfv")
     }
     assert len(scores["c-deep-sfv"]) == 3

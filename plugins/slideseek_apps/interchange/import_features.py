@@ -1,0 +1,151 @@
+"""Import features computed by another tool (TRIDENT, CLAM). An engine then only encodes and indexes them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from slideseek.archive.archive import Archive
+from slideseek.archive.manifest import Manifest, Problem
+from slideseek.errors import SlideError, SlideseekError, message
+from slideseek.plugins import Registry
+from slideseek.slides.reader import open_slide
+from slideseek.types import Bag, Patches
+from slideseek_apps.interchange.feature_file import FeatureFile
+from slideseek_apps.interchange.feature_folders import FeatureSet
+from slideseek_apps.interchange.feature_readers import read_feature_file
+from slideseek_apps.interchange.imported_engine import SetSettings, configured_width
+from slideseek_apps.interchange.match_slides import Candidate, match_files, slide_row
+from slideseek_apps.interchange.patch_places import UNKNOWN_MPP, Placed, above_the_slide, place
+from slideseek_apps.interchange.store_imported import Outcome, store_imported
+
+
+@dataclass(frozen=True, slots=True)
+class ImportOptions:
+    """How to import. without_coords: also import files without coords. extent: side of a patch in level-0 pixels, for
+    files that do not state it."""
+
+    without_coords: bool = False
+    extent: int | None = None
+
+
+@dataclass(slots=True)
+class ImportSummary:
+    """What an import did, by slide id, and its problems. added: slides that were not in the archive before."""
+
+    set: str
+    width: int | None
+    imported: list[str] = field(default_factory=list)
+    replaced: list[str] = field(default_factory=list)
+    unchanged: list[str] = field(default_factory=list)
+    added: list[str] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+class Importer:
+    """Import the files of one set into an archive, slide by slide. A bad file is a problem; the import goes on."""
+
+    def __init__(self, archive: Archive, registry: Registry, options: ImportOptions | None = None) -> None:
+        self._archive = archive
+        self._registry = registry
+        self._options = options or ImportOptions()
+        self._guessed: Counter[str] = Counter()
+
+    def run(
+        self,
+        features: FeatureSet,
+        manifest: tuple[Path, Manifest] | None = None,
+        on_file: Callable[[str], None] | None = None,
+    ) -> ImportSummary:
+        """Import every file of a set, with one commit per slide.
+
+        The width of the set is the configured one, else that of the first valid file. A slide of the archive keeps its
+        record; others are added with the manifest's metadata, or without any.
+        """
+        summary = ImportSummary(features.name, configured_width(self._archive.config, features.name))
+        matches = match_files(self._archive, features.files, manifest)
+        summary.notes.extend((*features.notes, *matches.notes))
+        summary.problems.extend((*(manifest[1].problems if manifest else ()), *matches.problems))
+        for candidate in matches.candidates:
+            try:
+                outcome = self._import(candidate, summary)
+                getattr(summary, outcome).append(candidate.slide_id)
+                if candidate.known is None:
+                    summary.added.append(candidate.slide_id)
+            except SlideseekError as error:
+                summary.problems.append(Problem(candidate.file.name, error.cause, error.fix))
+            except OSError as error:
+                summary.problems.append(
+                    Problem(candidate.file.name, message(error), "check the disk and the file permissions")
+                )
+            if on_file:
+                on_file(candidate.file.name)
+        summary.notes.extend(self._remarks(summary))
+        return summary
+
+    def _import(self, candidate: Candidate, summary: ImportSummary) -> Outcome:
+        file = read_feature_file(candidate.file)
+        width = file.features.shape[1]
+        if summary.width is None:
+            summary.width = width
+        elif width != summary.width:
+            raise SlideError(
+                f"its features have {width} values per patch, those of set {summary.set!r} have {summary.width}",
+                "import it as another set with --set, or correct 'width' in the configuration",
+            )
+        settings = SetSettings.of(self._registry, summary.set, width)
+        slide = slide_row(self._archive, candidate)
+        placed = self._place(candidate, file, slide.record.mpp)
+        bag = Bag(slide.id, file.features, placed.patches.xy, slide.record.site)
+        return store_imported(self._archive, settings, slide, bag, placed, real_places=file.xy is not None)
+
+    def _place(self, candidate: Candidate, file: FeatureFile, stated_mpp: float | None) -> Placed:
+        if file.xy is None:
+            if not self._options.without_coords:
+                raise SlideError(
+                    "it has no 'coords', so the positions of its patches are unknown",
+                    "pass --without-coords to import it anyway; its patches then cannot be shown",
+                )
+            self._guessed["coords"] += 1
+            xy = above_the_slide(len(file.features))
+            return Placed(Patches.at(candidate.slide_id, xy, 1, UNKNOWN_MPP), UNKNOWN_MPP)
+        mpp = stated_mpp if stated_mpp or file.slide_mpp else self._measured_mpp(candidate)
+        placed = place(candidate.slide_id, file, file.xy, mpp, self._options.extent)
+        self._guessed.update(placed.guessed)
+        return placed
+
+    def _measured_mpp(self, candidate: Candidate) -> float | None:
+        """Return the resolution in the slide file. A magnification in a feature file is only nominal."""
+        if candidate.known is None or not candidate.pixels:
+            return None
+        try:
+            with open_slide(self._archive.slide_path(candidate.known.record)) as slide:
+                return slide.mpp
+        except SlideError:
+            return None
+
+    def _remarks(self, summary: ImportSummary) -> Iterator[str]:
+        """Yield notes on what was guessed, and on what cannot be done with slides without pixels."""
+        guessed = self._guessed
+        if guessed["spacing"]:
+            yield (
+                f"{guessed['spacing']} file(s) do not state the patch size, so the spacing of the patches is used;"
+                " pass --patch-size to state it"
+            )
+        if guessed["extent"]:
+            yield f"{guessed['extent']} file(s) do not state the patch size; pass --patch-size to state it"
+        if guessed["mpp"]:
+            yield (
+                f"{guessed['mpp']} file(s) do not state the slide's resolution, so {UNKNOWN_MPP:g} µm/px is assumed"
+                " and lengths in µm are meaningless; state it in an `mpp` column of the manifest"
+            )
+        if guessed["coords"]:
+            yield f"{guessed['coords']} file(s) have no coords: their patches cannot be shown or exported"
+        if summary.added:
+            yield (
+                f"{len(summary.added)} slide(s) have features but no slide file: engines that read pixels"
+                " cannot use them"
+            )

@@ -1,0 +1,103 @@
+"""The two sides of a match, ready to be drawn: where the pixels are, the squares, and what each square adds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from slideseek.archive.archive import Archive
+from slideseek.errors import SlideError
+from slideseek.searching.evidence import Evidence
+from slideseek.searching.patch_squares import PatchSquares
+from slideseek.searching.queries import Query
+from slideseek.slides.pyramid import PyramidSlide
+from slideseek.slides.reader import open_slide
+from slideseek.types import Float64, SlideRecord, UInt8
+
+
+@dataclass(frozen=True, slots=True)
+class PixelSource:
+    """Where a slide's pixels lie. mpp: the resolution the user states, None for the file's own."""
+
+    path: Path
+    mpp: float | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Side:
+    """The query or the hit. parts: float64 (n,), what each patch adds; sources: by slide id, several for a case."""
+
+    name: str
+    title: str
+    squares: PatchSquares
+    parts: Float64
+    sources: Mapping[str, PixelSource]
+
+    def slide_of(self, patch: int) -> str:
+        """Return the id of the slide a patch lies on."""
+        return self.squares.slides[patch] if self.squares.slides else next(iter(self.sources))
+
+    def patches_on(self, slide_id: str) -> list[int]:
+        """Return the numbers of the patches of one slide."""
+        return [number for number in range(len(self.squares)) if self.slide_of(number) == slide_id]
+
+    @property
+    def slide_ids(self) -> tuple[str, ...]:
+        """The slides that have patches, the one with the strongest patch first."""
+        order = np.argsort(-self.parts, kind="stable")
+        return tuple(dict.fromkeys(self.slide_of(int(number)) for number in order))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Explained:
+    """Evidence together with its two sides."""
+
+    evidence: Evidence
+    query: Side
+    hit: Side
+
+
+def explained(archive: Archive, query: Query, hit: SlideRecord, evidence: Evidence) -> Explained:
+    """Join evidence with where the pixels of both sides lie."""
+    if evidence.query.slides:
+        rows = [archive.catalog.slides.get(slide_id) for slide_id in dict.fromkeys(evidence.query.slides)]
+        asked = {row.id: PixelSource(archive.slide_path(row.record), row.record.mpp) for row in rows if row is not None}
+    else:
+        path = query.slide_path or archive.slide_path(query.record)
+        asked = {query.record.id: PixelSource(path, query.record.mpp)}
+    found = {hit.id: PixelSource(archive.slide_path(hit), hit.mpp)}
+    return Explained(
+        evidence,
+        Side("query", query.record.id, evidence.query, evidence.parts, asked),
+        Side("hit", hit.id, evidence.hit, evidence.hit_parts, found),
+    )
+
+
+def open_pixels(source: PixelSource, slide_id: str) -> tuple[PyramidSlide, bool]:
+    """Open a slide to draw squares of it; also say whether its resolution is known.
+
+    Squares are in pixels, so that pixels can be shown of a file whose resolution is not known: without a scale bar.
+    """
+    try:
+        return open_slide(source.path, slide_id, source.mpp), True
+    except SlideError:
+        if source.mpp is not None:
+            raise
+        return open_slide(source.path, slide_id, 1.0), False
+
+
+def patch_pictures(side: Side, numbers: list[int], size: int) -> dict[int, UInt8]:
+    """Read the squares of some patches as RGB uint8 (size, size, 3), by patch number."""
+    pictures: dict[int, UInt8] = {}
+    for slide_id in dict.fromkeys(side.slide_of(number) for number in numbers):
+        slide, _ = open_pixels(side.sources[slide_id], slide_id)
+        with slide:
+            for number in numbers:
+                if side.slide_of(number) == slide_id:
+                    x, y = side.squares.xy[number]
+                    extent = float(side.squares.side[number])
+                    pictures[number] = slide.read((int(x), int(y)), size, slide.mpp * extent / size)
+    return pictures

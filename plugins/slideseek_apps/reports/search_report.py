@@ -1,0 +1,107 @@
+"""Gather what a search report shows: the query and its hits with pictures, facts, votes and evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from slideseek import __version__
+from slideseek.archive.archive import Archive
+from slideseek.digests import canonical_json
+from slideseek.engine import Engine
+from slideseek.errors import SlideseekError
+from slideseek.searching.evidence import strongest
+from slideseek.searching.queries import Query
+from slideseek.searching.searcher import Answer, Found
+from slideseek.searching.votes import FIELD_NAMES, Vote
+from slideseek_apps.reports.explained_match import Explained, Side, patch_pictures
+from slideseek_apps.reports.report_page import EvidencePanel, HitPanel, Match, QuerySection, Report, TextTable
+from slideseek_apps.reports.slide_panels import PATCH_SIDE, Panels
+
+MATCHES_SHOWN = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Reported:
+    """One answer to show. query: what was asked with, for a query that is no slide of the archive. evidence: by slide
+    id, why hits were found. asked: when, by whom and under which filters, in a line."""
+
+    answer: Answer
+    query: Query | None = None
+    evidence: Mapping[str, Explained] = field(default_factory=dict)
+    asked: str = ""
+
+
+def search_report(
+    archive: Archive,
+    engines: Sequence[Engine],
+    answers: Sequence[Answer | Reported],
+    title: str,
+    tables: Sequence[TextTable] = (),
+) -> Report:
+    """Make the report of some answers; a slide whose file is gone is shown without pictures."""
+    by_name = {engine.name: engine for engine in engines}
+    panels = Panels(archive)
+    reported = [one if isinstance(one, Reported) else Reported(one) for one in answers]
+    sections = [_section(one, by_name[one.answer.engine], panels) for one in reported]
+    facts = {"archive": archive.root.name, "slides": str(len(archive.catalog.slides)), "slideseek": __version__}
+    for engine in engines:
+        facts[f"engine {engine.name}"] = "; ".join(
+            f"{kind}: {canonical_json(chosen)}" for kind, chosen in engine.resolved.settings.items()
+        )
+    return Report(title, f"Nearest slides in {archive.root.name}", facts, tables, sections)
+
+
+def _section(reported: Reported, engine: Engine, panels: Panels) -> QuerySection:
+    answer = reported.answer
+    return QuerySection(
+        query=panels.query(reported.query) if reported.query else panels.stored(answer.query, engine),
+        engine=answer.engine,
+        mode=answer.mode,
+        votes={FIELD_NAMES[name]: _vote(vote) for name, vote in answer.votes.items()},
+        hits=[_hit(reported, found, engine, panels) for found in answer.found],
+        notes=answer.notes,
+        milliseconds=answer.milliseconds,
+        asked=reported.asked,
+    )
+
+
+def _vote(vote: Vote) -> str:
+    return f"{vote.value} ({vote.agreeing} of {vote.hits}, confidence {vote.confidence:.2f})"
+
+
+def _hit(reported: Reported, found: Found, engine: Engine, panels: Panels) -> HitPanel:
+    why = reported.evidence.get(found.hit.slide_id)
+    agrees = reported.answer.agrees(found)
+    panel = panels.heated(found.record, why.hit, why.evidence.kind) if why else panels.stored(found.record, engine)
+    return HitPanel(found.rank, found.hit.distance, agrees, panel, _evidence(why) if why else None)
+
+
+def _evidence(found: Explained) -> EvidencePanel | None:
+    """Return the strongest matches as pictures; None where the pixels of a side cannot be read."""
+    evidence = found.evidence
+    try:
+        if evidence.kind == "pairs":
+            pairs = evidence.pairs[:MATCHES_SHOWN]
+            queries = patch_pictures(found.query, [pair.query for pair in pairs], PATCH_SIDE)
+            hits = patch_pictures(found.hit, [pair.hit for pair in pairs], PATCH_SIDE)
+            matches = [Match([queries[pair.query], hits[pair.hit]], f"distance {pair.distance:.6g}") for pair in pairs]
+            return EvidencePanel(
+                f"Why: {len(evidence.pairs)} pairs of patches, median distance {evidence.value:.6g}",
+                [("Nearest pairs: query beside hit", matches)],
+            )
+        groups = [
+            (f"Patches of the {side.name} that add most", _strongest(found, side)) for side in (found.query, found.hit)
+        ]
+        return EvidencePanel(f"Why: the patches of either slide add up to a similarity of {evidence.value:.4f}", groups)
+    except SlideseekError:
+        return None
+
+
+def _strongest(found: Explained, side: Side) -> list[Match]:
+    numbers = strongest(side.parts, MATCHES_SHOWN)
+    pictures = patch_pictures(side, numbers, PATCH_SIDE)
+    parts = [float(side.parts[number]) for number in numbers]
+    return [
+        Match([pictures[number]], f"{part:+.4f} {found.evidence.share(part)}") for number, part in zip(numbers, parts)
+    ]

@@ -1,0 +1,104 @@
+"""What a report shows of one slide: its thumbnail, the squares of its patches, some of them in large, and its facts."""
+
+from __future__ import annotations
+
+from slideseek.archive.archive import Archive
+from slideseek.archive.payloads import unpack_patches
+from slideseek.engine import Engine
+from slideseek.errors import SlideseekError
+from slideseek.indexing.stage_cache import StageCache
+from slideseek.searching.evidence import EvidenceKind
+from slideseek.searching.patch_squares import PatchSquares
+from slideseek.searching.queries import Query
+from slideseek.slides.pyramid import PyramidSlide
+from slideseek.types import Patches, SlideRecord, UInt8
+from slideseek_apps.reports.explained_match import PixelSource, Side, open_pixels
+from slideseek_apps.reports.heat_colours import colours
+from slideseek_apps.reports.report_page import Panel
+
+THUMBNAIL_SIDE = 480
+PATCH_SIDE = 96
+MOSAIC_SHOWN = 8
+
+
+class Panels:
+    """Make the panel of each slide once, though it may be a hit of several queries."""
+
+    def __init__(self, archive: Archive) -> None:
+        self._archive = archive
+        self._stages = StageCache(archive, lambda _: None)
+        self._made: dict[tuple[str, str], Panel] = {}
+
+    def stored(self, record: SlideRecord, engine: Engine) -> Panel:
+        """Return the panel of a slide of the archive with the patches an engine selected."""
+        name = record.id, engine.select_digest
+        if name not in self._made:
+            source = PixelSource(self._archive.slide_path(record), record.mpp)
+            patches = self._patches(record, engine)
+            self._made[name] = self._make(record, source, patches)
+        return self._made[name]
+
+    def query(self, query: Query) -> Panel:
+        """Return the panel of a query with the patches it was asked with, such as those of a region."""
+        if query.slide_path is None:
+            return Panel(query.record.id, {**facts(query.record), "picture": "a case has several slides"})
+        return self._make(query.record, PixelSource(query.slide_path, query.record.mpp), query.squares())
+
+    def heated(self, record: SlideRecord, side: Side, kind: EvidenceKind) -> Panel:
+        """Return the panel of a hit whose patches are coloured by what they add; its strongest patches in large."""
+        return self._make(record, side.sources[side.slide_ids[0]], side.squares, colours(side.parts, kind))
+
+    def _make(
+        self,
+        record: SlideRecord,
+        source: PixelSource,
+        patches: Patches | PatchSquares | None,
+        heat: UInt8 | None = None,
+    ) -> Panel:
+        known = facts(record)
+        if patches is not None:
+            known["patches"] = str(len(patches))
+        try:
+            slide, has_scale = open_pixels(source, record.id)
+        except SlideseekError as error:
+            return Panel(record.id, {**known, "picture": error.cause})
+        with slide:
+            squares = PatchSquares.of(patches, slide.mpp) if isinstance(patches, Patches) else patches
+            thumbnail = slide.thumbnail(THUMBNAIL_SIDE)
+            scale = thumbnail.shape[1] / slide.dimensions[0]
+            boxes, mosaic = _squares(slide, squares, scale) if squares is not None else ([], [])
+            mpp = slide.mpp / scale if has_scale else 0.0
+            return Panel(record.id, known, thumbnail, boxes, mosaic, mpp, heat)
+
+    def _patches(self, record: SlideRecord, engine: Engine) -> Patches | None:
+        slide = self._archive.catalog.slides.get(record.id)
+        if slide is None:
+            return None
+        payload = self._archive.catalog.payload(self._stages.key(engine, "select", slide))
+        return unpack_patches(payload, record.id) if payload else None
+
+
+def facts(record: SlideRecord) -> dict[str, str]:
+    """Return what is known of a slide, by the names a reader knows."""
+    named = {"patient": record.patient, "site": record.site, "diagnosis": record.label, "centre": record.center}
+    return {name: value for name, value in named.items() if value}
+
+
+def _squares(
+    slide: PyramidSlide, squares: PatchSquares, scale: float
+) -> tuple[list[tuple[float, float, float, float]], list[UInt8]]:
+    """Return the boxes of patches in thumbnail pixels, and some of the patches in large."""
+    boxes = [
+        (float(x * scale), float(y * scale), float(side * scale), float(side * scale))
+        for (x, y), side in zip(squares.xy, squares.side)
+    ]
+    mosaic = []
+    for at in _spread(len(squares), MOSAIC_SHOWN):
+        x, y = squares.xy[at]
+        mosaic.append(slide.read((int(x), int(y)), PATCH_SIDE, slide.mpp * float(squares.side[at]) / PATCH_SIDE))
+    return boxes, mosaic
+
+
+def _spread(count: int, shown: int) -> list[int]:
+    """Choose at most `shown` of `count` positions, evenly spread."""
+    return list(range(count)) if count <= shown else [round(i * (count - 1) / (shown - 1)) for i in range(shown)]

@@ -1,0 +1,218 @@
+"""Routes over the slides: the archive, lists, facets, facts and pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, Literal, TypeAlias
+
+from fastapi import APIRouter, Header, Path, Query, Response
+
+from slideseek import __version__
+from slideseek.errors import SlideError, UsageError
+from slideseek_apps.viewer.api.services import NotThereError, ServicesOf, slide_out
+from slideseek_apps.viewer.hide_paths import without_paths
+from slideseek_apps.viewer.schemas import (
+    FARTHEST,
+    ArchiveOut,
+    EngineOut,
+    FacetOut,
+    FacetValue,
+    ImageOut,
+    PageOut,
+    Problem,
+    SlideDetail,
+    SlideKey,
+)
+from slideseek_apps.viewer.slide_directory import Entry, Selection, SlideDirectory
+from slideseek_apps.viewer.tiles import MAX_LEVEL, OVERVIEW, TILE, Picture
+
+router = APIRouter(tags=["slides"])
+
+MAX_TILE = FARTHEST // TILE
+Responses: TypeAlias = dict[int | str, dict[str, Any]]
+JPEG: Responses = {200: {"content": {"image/jpeg": {"schema": {"type": "string", "format": "binary"}}}}}
+NOT_MODIFIED: Responses = {304: {"description": "The picture the browser has is the right one."}}
+
+Key = Annotated[SlideKey, Path()]
+Text = Annotated[str, Query(max_length=200, description="Words that all occur in a slide's id or fields.")]
+Picks = Annotated[
+    list[Annotated[str, Query(max_length=300)]],
+    Query(max_length=40, description="`FIELD=VALUE`; a slide has one of the values picked in each field."),
+]
+IfNoneMatch = Annotated[str, Header(max_length=1000)]
+Version = Annotated[str, Query(max_length=40, description="The slide's version: lets a browser keep the picture.")]
+
+
+@router.get("/archive")
+async def archive(services: ServicesOf) -> ArchiveOut:
+    """Return what is served: engines, facets, fields."""
+    searching = services.searching
+    engines = await services.quick.run(searching.engines)
+    directory = await services.quick.run(lambda: searching.directory)
+    shown = [
+        EngineOut(
+            name=one.name,
+            encoder=one.encoder,
+            featurizer=one.featurizer,
+            code=one.code,
+            unit=one.unit,
+            patch_um=one.patch_um,
+            problem=without_paths(one.problem, str(searching.archive.root)),
+            fix=without_paths(one.fix, str(searching.archive.root)),
+        )
+        for one in engines
+    ]
+    return ArchiveOut(
+        name=searching.archive.root.name,
+        version=__version__,
+        slides=len(directory),
+        engines=shown,
+        facets=list(directory.facets),
+        fields=list(directory.fields),
+        sites=directory.sites,
+    )
+
+
+@router.get("/slides")
+async def slides(
+    services: ServicesOf,
+    text: Text = "",
+    facet: Picks = [],  # noqa: B006 - FastAPI copies defaults
+    sort: Literal["id", "patient", "site", "label", "center"] = "id",
+    offset: Annotated[int, Query(ge=0, le=100_000_000)] = 0,
+    limit: Annotated[int, Query(ge=1, le=200)] = 48,
+) -> PageOut:
+    """List slides, a page at a time."""
+
+    def page() -> PageOut:
+        directory = services.searching.directory
+        total, found = directory.page(_selection(directory, text, facet), sort, offset, limit)
+        return PageOut(total=total, offset=offset, slides=[slide_out(entry) for entry in found])
+
+    return await services.quick.run(page)
+
+
+@router.get("/facets")
+async def facets(services: ServicesOf, text: Text = "", facet: Picks = []) -> list[FacetOut]:  # noqa: B006
+    """Count the slides by each facet's values."""
+
+    def counts() -> list[FacetOut]:
+        directory = services.searching.directory
+        found = directory.counts(_selection(directory, text, facet))
+        return [
+            FacetOut(name=name, values=[FacetValue(value=value, slides=number) for value, number in values])
+            for name, values in found.items()
+        ]
+
+    return await services.quick.run(counts)
+
+
+@router.get("/slides/{key}")
+async def slide(services: ServicesOf, key: Key) -> SlideDetail:
+    """Return all that is known of one slide."""
+    entry = await services.quick.run(services.fresh_entry, key)
+    try:
+        grid, opened = await services.pixels.run(services.pictures.grid, entry)
+    except SlideError as error:
+        path = str(services.searching.archive.slide_path(entry.record))
+        problem = Problem(error=without_paths(error.cause, path), fix=without_paths(error.fix, path))
+        return SlideDetail(slide=slide_out(entry), image=None, problem=problem)
+    image = ImageOut(
+        width=grid.width,
+        height=grid.height,
+        stretch=grid.stretch,
+        mpp=opened.mpp,
+        objective=opened.objective,
+        levels=grid.levels,
+        tile=TILE,
+        notes=[without_paths(note) for note in opened.notes],
+    )
+    return SlideDetail(slide=slide_out(entry), image=image, problem=None)
+
+
+@router.get("/slides/{key}/thumbnail", response_class=Response, responses=JPEG | NOT_MODIFIED)
+async def thumbnail(
+    services: ServicesOf,
+    key: Key,
+    side: Annotated[int, Query(ge=32, le=OVERVIEW)] = 384,
+    v: Version = "",
+    if_none_match: IfNoneMatch = "",
+) -> Response:
+    """Return the whole slide as a small JPEG."""
+    return await _drawn(services, key, v, if_none_match, f"{side}", lambda e: services.pictures.thumbnail(e, side))
+
+
+@router.get("/slides/{key}/tiles/{level}/{column}/{row}", response_class=Response, responses=JPEG | NOT_MODIFIED)
+async def tile(
+    services: ServicesOf,
+    key: Key,
+    level: Annotated[int, Path(ge=0, le=MAX_LEVEL)],
+    column: Annotated[int, Path(ge=0, le=MAX_TILE)],
+    row: Annotated[int, Path(ge=0, le=MAX_TILE)],
+    v: Version = "",
+    if_none_match: IfNoneMatch = "",
+) -> Response:
+    """Return one tile of the slide's pyramid."""
+
+    def draw(entry: Entry) -> Picture:
+        found = services.pictures.tile(entry, level, column, row)
+        if found is None:
+            cause = f"the slide has no tile {column},{row} at level {level}"
+            raise NotThereError(cause, "see width, height and levels")
+        return found
+
+    return await _drawn(services, key, v, if_none_match, f"{level}-{column}-{row}", draw)
+
+
+@router.get("/slides/{key}/field", response_class=Response, responses=JPEG | NOT_MODIFIED)
+async def field(
+    services: ServicesOf,
+    key: Key,
+    x: Annotated[int, Query(ge=-FARTHEST, le=FARTHEST)],
+    y: Annotated[int, Query(ge=-FARTHEST, le=FARTHEST)],
+    extent: Annotated[float, Query(ge=1, le=16384, allow_inf_nan=False)],
+    side: Annotated[int, Query(ge=16, le=512)] = 128,
+    v: Version = "",
+    if_none_match: IfNoneMatch = "",
+) -> Response:
+    """Return the square at x, y that is `extent` level-0 pixels wide, drawn `side` pixels wide."""
+    name = f"field-{x}-{y}-{extent:g}-{side}"
+    return await _drawn(services, key, v, if_none_match, name, lambda e: services.pictures.field(e, x, y, extent, side))
+
+
+async def _drawn(
+    services: ServicesOf, key: str, version: str, known: str, name: str, draw: Callable[[Entry], Picture]
+) -> Response:
+    """Return a picture of a slide, or that the browser's is still right; `name` tells it from the slide's others."""
+    entry = await services.entry(key)
+    etag = f'"{entry.version}-{name}"'
+    if etag in known:
+        return _unchanged(entry, version, etag)
+    return _picture(await services.pixels.run(draw, entry), entry, version, etag)
+
+
+def _selection(directory: SlideDirectory, text: str, facet: Sequence[str]) -> Selection:
+    picks: dict[str, set[str]] = {}
+    for pick in facet:
+        # A field's name may hold an equals sign itself: the longest facet that fits is meant.
+        names = [name for name in directory.facets if pick.startswith(f"{name}=")]
+        if not names:
+            fix = f"write FIELD=VALUE; fields: {', '.join(directory.facets) or 'none'}"
+            raise UsageError(f"{pick!r} picks no facet of this archive", fix)
+        name = max(names, key=len)
+        picks.setdefault(name, set()).add(pick[len(name) + 1 :])
+    return Selection({name: frozenset(values) for name, values in picks.items()}, text)
+
+
+def _picture(picture: Picture, entry: Entry, version: str, etag: str) -> Response:
+    headers = {"etag": etag, "cache-control": _keep(entry, version)} if picture.whole else {"cache-control": "no-store"}
+    return Response(picture.jpeg, media_type="image/jpeg", headers=headers)
+
+
+def _unchanged(entry: Entry, version: str, etag: str) -> Response:
+    return Response(status_code=304, headers={"etag": etag, "cache-control": _keep(entry, version)})
+
+
+def _keep(entry: Entry, version: str) -> str:
+    """Let a browser keep, for a day, a picture whose address names the slide's content; else it asks every time."""
+    return "private, max-age=86400, immutable" if version == entry.version else "private, no-cache"

@@ -1,0 +1,93 @@
+"""Slides kept open between tiles: the latest few, closed when nobody reads them any more."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from slideseek.slides.image_reader import ArraySlide
+from slideseek.slides.pyramid import PyramidSlide
+
+MAX_OPEN = 24
+MAX_BYTES = 2**30
+"""Pixels of plain images, which are held whole: more than this and the oldest are closed."""
+
+
+@dataclass(slots=True)
+class _Kept:
+    opening: threading.Lock = field(default_factory=threading.Lock)
+    slide: PyramidSlide | None = None
+    readers: int = 0
+    dropped: bool = False
+
+    @property
+    def nbytes(self) -> int:
+        if not isinstance(self.slide, ArraySlide):
+            return 0
+        width, height = self.slide.dimensions
+        return 3 * width * height
+
+
+class OpenSlideCache:
+    """Lend open slides to any thread. A slide lent out is never closed under its reader."""
+
+    def __init__(self, most: int = MAX_OPEN, nbytes: int = MAX_BYTES) -> None:
+        self._most = most
+        self._nbytes = nbytes
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[str, _Kept] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    @contextmanager
+    def lend(self, name: str, opened: Callable[[], PyramidSlide]) -> Iterator[PyramidSlide]:
+        """Lend the slide of a name, opened with `opened` when it is not open; what that raises is raised here."""
+        with self._lock:
+            kept = self._kept.setdefault(name, _Kept())
+            self._kept.move_to_end(name)
+            kept.readers += 1
+        try:
+            with kept.opening:  # two tiles of one slide wait for one opening; other slides do not wait
+                if kept.slide is None:
+                    kept.slide = opened()
+            yield kept.slide
+        finally:
+            with self._lock:
+                kept.readers -= 1
+                if kept.slide is None and kept.readers == 0 and self._kept.get(name) is kept:
+                    del self._kept[name]  # it could not be opened
+            self._tidy(kept)
+
+    def close(self) -> None:
+        """Close all that nobody reads; the rest is closed by its last reader."""
+        with self._lock:
+            dropped = list(self._kept.values())
+            self._kept.clear()
+            for kept in dropped:
+                kept.dropped = True
+        for kept in dropped:
+            self._close(kept)
+
+    def _tidy(self, returned: _Kept) -> None:
+        with self._lock:
+            dropped: list[_Kept] = []
+            while len(self._kept) > 1 and (
+                len(self._kept) > self._most or sum(kept.nbytes for kept in self._kept.values()) > self._nbytes
+            ):
+                _, oldest = self._kept.popitem(last=False)
+                oldest.dropped = True
+                dropped.append(oldest)
+        for kept in (*dropped, returned):
+            self._close(kept)
+
+    def _close(self, kept: _Kept) -> None:
+        with self._lock:
+            closing = kept.slide if kept.dropped and kept.readers == 0 else None
+            if closing is not None:
+                kept.slide = None
+        if closing is not None:
+            closing.close()

@@ -1,0 +1,153 @@
+"""The archive's slides held for browsing: found by key, filtered, counted by facet and paged, 100,000 at a time."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from slideseek.archive.slide_table import SlideRow
+from slideseek.types import Int32, Mask, SlideRecord
+from slideseek_apps.viewer.opaque_slide_keys import slide_key
+
+NAMED_FACETS = ("site", "label", "center")
+MAX_FACET_VALUES = 60
+"""A free field with more values than this (an age, a date, a number) is a fact of a slide, not a way to sort them."""
+
+FEW_VALUES = 8
+"""In a small archive a free field may have this many values although half of the slides or more stand alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A slide as it is browsed. version: changes whenever its pixels may have."""
+
+    key: str
+    record: SlideRecord
+    fingerprint: str
+    version: str
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What is asked for. picks: by facet, the values of which a slide must have one. text: words, in any field."""
+
+    picks: Mapping[str, frozenset[str]]
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    values: Sequence[str]
+    codes: Int32
+
+
+class SlideDirectory:
+    """All slides in id order. Made anew when the catalogue changes; it never changes itself, so any thread may read."""
+
+    def __init__(self, rows: Iterable[SlideRow]) -> None:
+        self.entries = [Entry(slide_key(row.id), row.record, row.fingerprint, _version(row)) for row in rows]
+        self._by_key = {entry.key: at for at, entry in enumerate(self.entries)}
+        self._by_id = {entry.record.id: at for at, entry in enumerate(self.entries)}
+        free = sorted({name for entry in self.entries for name in entry.record.fields})
+        self.fields: tuple[str, ...] = tuple(free)
+        self._columns = {name: self._column(_named(name)) for name in NAMED_FACETS}
+        for name in free:
+            column = self._column(_free(name))
+            if name not in self._columns and self._sorts(column):
+                self._columns[name] = column
+        self._haystack = [_words(entry.record) for entry in self.entries]
+        self._orders: dict[str, Sequence[int]] = {"id": range(len(self.entries))}
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    @property
+    def facets(self) -> tuple[str, ...]:
+        """The fields slides can be sorted out by, those with at least one known value."""
+        return tuple(name for name, column in self._columns.items() if any(column.values))
+
+    def get(self, key: str) -> Entry | None:
+        """Return the slide of a key, if there is one."""
+        at = self._by_key.get(key)
+        return None if at is None else self.entries[at]
+
+    def of_id(self, slide_id: str) -> Entry | None:
+        """Return the slide of an id, if there is one."""
+        at = self._by_id.get(slide_id)
+        return None if at is None else self.entries[at]
+
+    @property
+    def sites(self) -> list[str]:
+        """The sites slides are of, sorted."""
+        return sorted({entry.record.site for entry in self.entries} - {""})
+
+    def page(self, selection: Selection, sort: str, offset: int, limit: int) -> tuple[int, list[Entry]]:
+        """Return how many slides pass, and `limit` of them from `offset` on."""
+        mask = self._mask(selection)
+        chosen = [at for at in self._order(sort) if mask[at]] if sort != "id" else np.flatnonzero(mask).tolist()
+        return len(chosen), [self.entries[at] for at in chosen[offset : offset + limit]]
+
+    def counts(self, selection: Selection) -> dict[str, list[tuple[str, int]]]:
+        """Return by facet its values and how many slides have each, most first.
+
+        A facet's own picks do not narrow its counts, so that a second value can be picked beside the first.
+        """
+        found: dict[str, list[tuple[str, int]]] = {}
+        for name in self.facets:
+            column = self._columns[name]
+            others = Selection({key: value for key, value in selection.picks.items() if key != name}, selection.text)
+            tally = np.bincount(column.codes[self._mask(others)], minlength=len(column.values))
+            picked = selection.picks.get(name, frozenset())
+            shown = [(v, int(n)) for v, n in zip(column.values, tally) if n or v in picked]
+            found[name] = sorted(shown, key=lambda pair: (-pair[1], pair[0]))
+        return found
+
+    def _sorts(self, column: _Column) -> bool:
+        """Say whether a free field sorts slides into groups: neither all into one, nor nearly each into its own."""
+        most = min(MAX_FACET_VALUES, max(FEW_VALUES, len(self.entries) // 2))
+        return 2 <= len(column.values) <= most
+
+    def _mask(self, selection: Selection) -> Mask:
+        mask = np.ones(len(self.entries), dtype=bool)
+        for name, picked in selection.picks.items():
+            column = self._columns.get(name)
+            if column is None:
+                return np.zeros_like(mask)
+            wanted = np.array([value in picked for value in column.values], dtype=bool)
+            mask &= wanted[column.codes]
+        if words := selection.text.casefold().split():
+            mask &= np.fromiter((all(word in hay for word in words) for hay in self._haystack), bool, len(mask))
+        return mask
+
+    def _order(self, sort: str) -> Sequence[int]:
+        if sort not in self._orders:
+            read = _named(sort)
+            values = [read(entry.record) for entry in self.entries]
+            self._orders[sort] = sorted(range(len(values)), key=lambda at: (values[at] == "", values[at]))
+        return self._orders[sort]
+
+    def _column(self, read: Callable[[SlideRecord], str]) -> _Column:
+        texts = [read(entry.record) for entry in self.entries]
+        values = sorted(set(texts))
+        numbers = {value: number for number, value in enumerate(values)}
+        return _Column(values, np.array([numbers[text] for text in texts], dtype=np.int32))
+
+
+def _version(row: SlideRow) -> str:
+    return hashlib.blake2b(f"{row.fingerprint} {row.mtime_ns}".encode(), digest_size=9).hexdigest()
+
+
+def _named(name: str) -> Callable[[SlideRecord], str]:
+    return lambda record: str(getattr(record, name))
+
+
+def _free(name: str) -> Callable[[SlideRecord], str]:
+    return lambda record: record.fields.get(name, "")
+
+
+def _words(record: SlideRecord) -> str:
+    named = (record.id, record.patient, record.site, record.label, record.center)
+    return "\n".join((*named, *record.fields.values())).casefold()
