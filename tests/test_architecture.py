@@ -263,6 +263,9 @@ class TestShortWays:
         files = files_of(SEARCH, archive)
         assert any(file.endswith("searching/searcher.py") for file in files)
         assert len(files) <= MAX_FILES_OF_A_SEARCH, files
+        guide = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+        listed = rows(guide.partition("## The life of a query\n")[2].partition("\n## ")[0])
+        assert {row[0] for row in listed} == {str(Path(file).relative_to(ROOT)) for file in files}
 
     def test_encoding_a_slide_touches_few_files(self):
         files = files_of(ENCODING)
