@@ -3,13 +3,18 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-.PHONY: demo test lint types check clean
+.PHONY: demo test quick lint types check clean
 
 demo: $(VENV)/.installed
 	$(BIN)/slideseek demo --dir demo
 
 test: $(VENV)/.installed
 	$(BIN)/pytest -n 2 --dist worksteal
+
+# The inner loop, under two minutes on two cores: all but what is marked slow (pyproject.toml says what that means).
+quick: $(VENV)/.installed
+	$(BIN)/ruff check .
+	$(BIN)/pytest -q -n 2 --dist worksteal -m "not slow"
 
 lint: $(VENV)/.installed
 	$(BIN)/ruff check .

@@ -18,7 +18,7 @@ from slideseek_apps.bench.sweeps import expand_sweeps
 
 ROOT = Path(__file__).resolve().parents[1]
 COMMANDS = cli.list_commands(click.Context(cli))
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 BLOCKS = [
     pytest.param(block, id=f"{page.relative_to(ROOT)}-{number}")
     for page in PAGES

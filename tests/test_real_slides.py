@@ -29,7 +29,7 @@ def test_the_atlas_slides_are_added_built_and_searched(archive, shared_data, sli
     own = slideseek("search", "erosion__HE", "-a", archive, "--json", "--include-same-patient").json["hits"][0]
     assert (own["slide"]["id"], own["distance"]) == ("erosion__HE", 0.0)
     hits = slideseek("search", "colon-adenocarcinoma__HE", "-a", archive, "--vertical", "--json").json["hits"]
-    assert len(hits) == 5 and {h["site"] for h in hits} == {"colon"}
+    assert len(hits) == 5 and {h["slide"]["site"] for h in hits} == {"colon"}
     assert "colon-adenocarcinoma" not in {h["patient"] for h in hits}
 
 

@@ -135,14 +135,17 @@ def test_a_benchmark_without_interchange_reads_all_but_feature_folders(tmp_path,
         '[[protocol]]\nname = "vertical"\nfolds = 2\n\n[[engine]]\nname = "mean"\nencoder = "mean"\n'
     )
     run = ("bench", "run", "bench.toml")
-    listed, archive, folder = without(
+    listed, archive, guessed, folder = without(
         "interchange",
         (*run, "--list"),
         (*run, "--data", tiny_archive, "-o", "one"),
-        (*run, "--data", "features", "--set", "dataset.manifest=manifest.csv", "-o", "two"),
+        (*run, "--data", "features", "-o", "two"),
+        (*run, "--data", "features", "--dataset", "features", "--set", "dataset.manifest=manifest.csv", "-o", "two"),
         folder=tmp_path,
     )
     assert (listed.code, archive.code) == (0, 0), archive.err
-    assert folder.code == 2
-    assert "error: a folder of feature files needs the application 'interchange', which is not installed" in folder.err
+    missing = "a folder of feature files needs the application 'interchange', which is not installed"
+    assert (guessed.code, folder.code) == (2, 2)
+    assert f"{missing}: this kind of data was not considered" in guessed.err
+    assert f"error: {missing}" in folder.err
     assert "fix: install slideseek" in folder.err

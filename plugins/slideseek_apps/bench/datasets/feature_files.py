@@ -21,10 +21,12 @@ from slideseek_apps.bench.datasets.dataset import LazyBags
 if TYPE_CHECKING:
     from slideseek_apps.interchange.feature_folders import FeatureSet
 
+FOLDER = "a folder of feature files"
+
 
 def find_files(folder: Path) -> FeatureSet:
     """Return the one set of feature files in a folder; the application `interchange` knows the layouts of folders."""
-    with needs_application("interchange", "a folder of feature files"):
+    with needs_application("interchange", FOLDER):
         from slideseek_apps.interchange.feature_folders import find_feature_set
     return find_feature_set(folder)
 
