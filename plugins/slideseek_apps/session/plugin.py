@@ -8,5 +8,5 @@ def register_commands(register: Register) -> None:
     register(
         "session",
         "slideseek_apps.session.session_command:command",
-        "Search an archive in a conversation: filter, mark, explain, export.",
+        "Search an archive interactively: filter, mark, explain, export.",
     )

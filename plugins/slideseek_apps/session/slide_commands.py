@@ -1,4 +1,4 @@
-"""The commands that look closer: at a slide, at two, at what made them match, and what a person thinks of it."""
+"""Session commands that show slides: show, compare, explain."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from slideseek.slides.reader import open_slide
 from slideseek.types import SlideRecord, UInt8
 from slideseek_apps.reports.evidence_pictures import evidence_panel, require_png, save_png
 from slideseek_apps.reports.explained_match import explained
+from slideseek_apps.reports.slide_panels import readable_facts
 from slideseek_apps.session.command_spec import Command, exactly, split_words
 from slideseek_apps.session.search_session import Session
 from slideseek_apps.session.terminal_pictures import Pictures
@@ -22,13 +23,13 @@ THUMBNAIL_SIDE = 360
 
 
 class SlideCommands:
-    """The commands of this module, over a terminal that may show pictures."""
+    """The commands of this module, for a terminal that may show pictures."""
 
     def __init__(self, pictures: Pictures) -> None:
         self._pictures = pictures
 
     def show(self, session: Session, text: str) -> None:
-        """Show what is known of a slide, and its picture."""
+        """Show the metadata and the picture of a slide."""
         (word,) = exactly(split_words(text), 1, "show N")
         record = session.record(word)
         self._show_pictures(session, [record])
@@ -48,7 +49,7 @@ class SlideCommands:
         click.echo("not comparable" if distance is None else f"distance {distance:.6g} (engine {session.engine})")
 
     def explain(self, session: Session, text: str) -> None:
-        """Tell which patches made the query and a hit match; with a file, draw them."""
+        """Show which patches made the query and a hit match. With a file name, draw them."""
         words = split_words(text)
         if len(words) not in (1, 2):
             raise UsageError("explain what?", "write: explain N [FILE.png]")
@@ -70,9 +71,15 @@ class SlideCommands:
     def commands(self) -> tuple[Command, ...]:
         """Return the commands, bound to this terminal."""
         return (
-            Command("show", "show N", "a slide: N is a hit's rank, 0 the query, or an id", self.show, ("rank",)),
-            Command("compare", "compare N M", "two slides side by side, and their distance", self.compare, ("rank",)),
-            Command("explain", "explain N [FILE.png]", "which patches made it match", self.explain, ("rank", "file")),
+            Command(
+                "show", "show N", "show a slide: N is a hit's rank, 0 for the query, or an id", self.show, ("rank",)
+            ),
+            Command(
+                "compare", "compare N M", "show two slides side by side, and their distance", self.compare, ("rank",)
+            ),
+            Command(
+                "explain", "explain N [FILE.png]", "show which patches made it match", self.explain, ("rank", "file")
+            ),
         )
 
     def _show_pictures(self, session: Session, records: list[SlideRecord]) -> None:
@@ -84,7 +91,7 @@ class SlideCommands:
                 with open_slide(session.archive.slide_path(record), record.id, record.mpp) as slide:
                     thumbnails.append(slide.thumbnail(THUMBNAIL_SIDE))
             except SlideseekError as error:
-                session.tell(f"note    no picture of {record.id!r}: {error.cause}")
+                session.notify(f"note    no picture of {record.id!r}: {error.cause}")
         if thumbnails:
             self._pictures.show(beside(thumbnails))
 
@@ -102,9 +109,8 @@ def beside(images: list[UInt8], gap: int = 12) -> UInt8:
 
 
 def _facts(record: SlideRecord) -> list[list[str]]:
-    named = {"patient": record.patient, "site": record.site, "diagnosis": record.label, "centre": record.center}
-    rows = [[name, value] for name, value in {**named, **record.fields}.items() if value]
-    return [*rows, ["file", record.path]] if record.path else rows
+    known = {**readable_facts(record), **record.fields, "file": record.path}
+    return [[name, value] for name, value in known.items() if value]
 
 
 def _equal(name: str, left: dict[str, str], right: dict[str, str]) -> str:
