@@ -32,7 +32,7 @@ class Panels:
         self._made: dict[tuple[str, str], Panel] = {}
 
     def stored(self, record: SlideRecord, engine: Engine) -> Panel:
-        """Return the panel of an archived slide with the patches an engine selected."""
+        """Return the panel of an archived slide with the patches selected by an engine."""
         name = record.id, engine.select_digest
         if name not in self._made:
             source = PixelSource(self._archive.slide_path(record), record.mpp)
