@@ -80,7 +80,7 @@ def _size(root: Path) -> int:
 
 
 def file_system(path: Path, mounts: Path = Path("/proc/mounts")) -> str:
-    """Return the type of the file system a path lies on, "" if the system does not say."""
+    """Return the type of the file system of a path, "" if the system does not say."""
     try:
         lines = [line.split() for line in mounts.read_text(encoding="utf-8", errors="replace").splitlines()]
     except OSError:

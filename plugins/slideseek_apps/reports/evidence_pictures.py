@@ -94,7 +94,7 @@ def _pairs(found: Explained, shown: int) -> Image.Image:
 
 
 def _strongest(found: Explained, shown: int) -> Image.Image:
-    """Draw the patches of each side that add most, in two blocks beside each other."""
+    """Draw the patches of each side with the largest contributions, in two blocks side by side."""
     blocks = [_block(found, side, shown) for side in (found.query, found.hit)]
     sheet = Image.new("RGB", (2 * HALF + GAP, max(block.height for block in blocks)), "white")
     sheet.paste(blocks[0], (0, 0))

@@ -13,10 +13,10 @@ from slideseek_apps.demo.histology.fields import grid
 
 @dataclass(frozen=True, slots=True)
 class Tubes:
-    """Where tubes run. All arrays are coarse, lengths in pixels.
+    """The course of tubes. All arrays are coarse, lengths in pixels.
 
     depth: distance below the outer surface, negative outside. radius: half width of the nearest tube.
-    inward: direction of growing depth, radians. trait: one random number in 0..1 a tube, to vary its look.
+    inward: direction of growing depth, radians. trait: one random number in 0..1 per tube, to vary its look.
     """
 
     depth: Float32
