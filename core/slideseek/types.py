@@ -53,6 +53,11 @@ class SlideRecord:
             "fields": dict(self.fields),
         }
 
+    def readable_facts(self) -> dict[str, str]:
+        """Return what is known about the slide under the names readers use, without the id and the free columns."""
+        known = {"patient": self.patient, "site": self.site, "diagnosis": self.label, "centre": self.center}
+        return {name: value for name, value in known.items() if value}
+
 
 @dataclass(frozen=True, slots=True)
 class Patches:

@@ -1,1 +1,1 @@
-"""The applications built on the core: each folder is one plugin, and can be read, tested or deleted alone."""
+"""Applications built on the core. Each folder is one plugin that can be read, tested or deleted on its own."""

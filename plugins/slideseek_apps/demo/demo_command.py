@@ -1,4 +1,4 @@
-"""`slideseek demo`: the whole way from slides to hits, in one command."""
+"""`slideseek demo`: from slides to hits in one command."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from slideseek.cli.output import print_answer, print_json, print_table, say
     show_default=True,
     help="The folder for the slides, the archive and the report.",
 )
-@click.option("--patients", default=6, show_default=True, type=click.IntRange(2, 50), help="Patients a diagnosis.")
+@click.option("--patients", default=6, show_default=True, type=click.IntRange(2, 50), help="Patients per diagnosis.")
 @json_option
 def command(folder: Path, patients: int, as_json: bool) -> None:
     """Generate H&E-like slides, build an archive of them, search it and write an HTML report.
 
-    Nothing is downloaded. The archive stays: 'slideseek search ID -a DIR' goes on from there.
+    Nothing is downloaded. The archive is kept: search it with 'slideseek search ID -a DIR'.
     """
     import statistics
 
@@ -32,9 +32,9 @@ def command(folder: Path, patients: int, as_json: bool) -> None:
     from slideseek.plugins import needs_application
     from slideseek.searching.answer_json import answer_json
 
-    with needs_application("reports", "the demonstration"):
+    with needs_application("reports", "the demo"):
         from slideseek_apps.demo.run_demo import run_demo
-    say(f"writing the demonstration to {folder}")
+    say(f"writing the demo to {folder}")
     with make_reporter() as reporter:
         result = run_demo(folder, reporter, patients, lambda slide: say(f"painted {slide}"))
     first = result.itself.found[0]
@@ -55,10 +55,10 @@ def command(folder: Path, patients: int, as_json: bool) -> None:
         )
         return
     print_answer(result.answer)
-    click.echo(f"searched with itself included: {first.hit.slide_id} comes first at distance {first.hit.distance:g}")
+    click.echo(f"with the query itself included: {first.hit.slide_id} is first at distance {first.hit.distance:g}")
     for name, (right, constant) in result.accuracies.items():
         click.echo(
-            f"engine {name!r}, vertical, leave one patient out, majority of 3: {right:.1%} right"
+            f"engine {name!r}, vertical, leave one patient out, majority of 3: {right:.1%} correct"
             f" (always the most common diagnosis of the site: {constant:.1%})"
         )
     rows = [[name, f"{value:.2f} s"] for name, value in result.seconds.items()]

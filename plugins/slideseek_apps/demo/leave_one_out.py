@@ -1,4 +1,4 @@
-"""Protocols: which slide is asked, and among which slides it is looked for."""
+"""Leave-one-patient-out accuracy: every slide is a query against the slides of other patients."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from slideseek.searching.searcher import Mode, Searcher
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What the nearest slides of other patients say about one slide, and what is true.
+    """The vote of the nearest slides of other patients for one slide, and the true value.
 
     scope: the site searched in, "" for the whole archive.
     """
@@ -24,13 +24,13 @@ class Verdict:
 
 
 def leave_one_patient_out(searcher: Searcher, mode: Mode, k: int) -> list[Verdict]:
-    """Ask with every indexed slide among the slides of other patients; the vote of the k nearest is the verdict.
+    """Search with every indexed slide among the slides of other patients; the vote of the k nearest is the verdict.
 
     Vertical search votes on the label within the slide's site, horizontal search on the site. Slides without a
-    truth, or with no slide of another patient to look among, are not asked.
+    true value, or without slides of other patients to search, are skipped.
 
-    Only the search leaves the patient out. A trainable engine was fitted on all slides, those of the patient asked
-    about too, so its verdicts are optimistic: to judge one, fit it on other patients than it is asked about.
+    Only the search leaves the patient out. A trainable engine was fitted on all slides, including those of the query's
+    patient, so its accuracy is optimistic. To judge such an engine, fit it on other patients than it is tested on.
     """
     what = "label" if mode == "vertical" else "site"
     verdicts = []
@@ -44,17 +44,17 @@ def leave_one_patient_out(searcher: Searcher, mode: Mode, k: int) -> list[Verdic
             said = answer.votes[what].value if what in answer.votes else ""
             verdicts.append(Verdict(slide_id, query.record.site if mode == "vertical" else "", truth, said))
     if not verdicts:
-        raise SlideseekError(f"no slide can be asked: none has a {what} and slides of other patients to look among")
+        raise SlideseekError(f"no slide can be a query: none has a {what} and slides of other patients to search")
     return verdicts
 
 
 def accuracy(verdicts: Sequence[Verdict]) -> float:
-    """Return the share of slides whose vote is true."""
+    """Return the share of slides whose vote is correct."""
     return sum(v.vote == v.truth for v in verdicts) / len(verdicts)
 
 
 def majority_class_rate(verdicts: Sequence[Verdict]) -> float:
-    """Return the share of slides that a constant answer in each scope, its most common truth, would get right."""
+    """Return the accuracy of always answering the most common true value of each scope."""
     by_scope: dict[str, Counter[str]] = {}
     for verdict in verdicts:
         by_scope.setdefault(verdict.scope, Counter())[verdict.truth] += 1

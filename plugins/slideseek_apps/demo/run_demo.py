@@ -1,4 +1,4 @@
-"""The demonstration: generated slides, an archive of them, a search and a report, without any download."""
+"""The demo: generated slides, an archive of them, a search and a report, without any download."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from slideseek_apps.reports.search_report import search_report
 
 REPORT_NAME = "report.html"
 MARK_NAME = ".slideseek-demo"
-"""Marks a folder the demonstration made, the only kind it writes into again."""
+"""Marks a folder made by the demo. The demo writes to no other folder that is not empty."""
 
 DEMO_CONFIG = """\
-# The demonstration's engines. The generated slides are small, so patches are 128 µm wide instead of 500.
+# The engines of the demo. The generated slides are small, so patches are 128 µm wide instead of 500.
 
 [[engine]]
 name       = "yottixel"
@@ -50,9 +50,9 @@ index      = { use = "cosine" }
 
 @dataclass(slots=True)
 class DemoResult:
-    """What the demonstration showed.
+    """The results of the demo.
 
-    accuracies: by engine, (share of slides whose majority-3 vote is right, share a constant answer gets right).
+    accuracies: by engine, (accuracy of the majority-3 vote, accuracy of a constant answer per site).
     """
 
     answer: Answer
@@ -68,7 +68,7 @@ def run_demo(
 ) -> DemoResult:
     """Generate slides in `folder`/slides, build the archive `folder`, search it and write the report.
 
-    Run again in the same folder, it goes on with what is there.
+    A second run in the same folder reuses what is there.
     """
     seconds: dict[str, float] = {}
 
@@ -79,7 +79,7 @@ def run_demo(
         seconds[name] = time.perf_counter() - started
 
     if folder.exists() and any(folder.iterdir()) and not (folder / MARK_NAME).exists():
-        raise UsageError(f"{folder} is not empty and no demonstration", "choose a new folder with --dir")
+        raise UsageError(f"{folder} is not empty and was not made by the demo", "choose a new folder with --dir")
     folder.mkdir(parents=True, exist_ok=True)
     (folder / MARK_NAME).touch()
     with step("generate"):
@@ -108,11 +108,11 @@ def run_demo(
         with step("report"):
             table = TextTable(
                 "Vertical search, leave one patient out, majority of the 3 nearest",
-                ("engine", "right", "always the most common diagnosis of the site"),
+                ("engine", "correct", "always the most common diagnosis of the site"),
                 [(name, f"{right:.1%}", f"{constant:.1%}") for name, (right, constant) in accuracies.items()],
             )
             answers = [s.search(s.queries.stored(query.record.id), 5, "vertical") for s in searchers.values()]
-            page = search_report(archive, engines, answers, "slideseek demonstration", [table])
+            page = search_report(archive, engines, answers, "slideseek demo", [table])
             path = folder / REPORT_NAME
             write_text(path, render_report(page))
     return DemoResult(answer, itself, path, build, accuracies, seconds)

@@ -1,4 +1,4 @@
-"""The health of one archive: its catalogue, files, payloads, models and indexes, the disk and the rights."""
+"""Check one archive: its catalogue, files, payloads, models and indexes, disk space and permissions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from slideseek_apps.doctor.finding import Finding, counted, in_bytes
 from slideseek_apps.doctor.payload_health import look_at_payloads
 
 LOW_SHARE, LOW_BYTES = 0.1, 2**30
-"""Free space is low below a tenth of what the archive takes, and always below 1 GiB."""
+"""Free space is low below a tenth of the archive's size, and always below 1 GiB."""
 
 NETWORK = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "fuse.sshfs", "afs", "ceph", "lustre", "glusterfs"})
 """File systems over which SQLite's write-ahead log does not work, or not reliably."""
@@ -54,12 +54,12 @@ def look_at_archive(root: Path, registry: Registry, everything: bool = False) ->
 
 
 def _place(root: Path) -> Iterator[Finding]:
-    """Yield the rights, the free space and the kind of file system of the archive's folder."""
+    """Yield the permissions, the free space and the type of file system of the archive's folder."""
     if os.access(root, os.W_OK) and os.access(root / CATALOG_NAME, os.W_OK):
-        yield Finding(_AREA, "rights", "ok", "can be read and written")
+        yield Finding(_AREA, "permissions", "ok", "can be read and written")
     else:
-        cause = "may be read but not written: searches work, queries are not logged, nothing can be built"
-        yield Finding(_AREA, "rights", "warn", cause, "change the owner or the rights if you want to build")
+        cause = "can be read but not written: searches work, queries are not logged, nothing can be built"
+        yield Finding(_AREA, "permissions", "warn", cause, "change the owner or the permissions if you want to build")
     free, size = shutil.disk_usage(root).free, _size(root)
     detail = f"{in_bytes(free)} free, the archive takes {in_bytes(size)}"
     if free < max(LOW_BYTES, LOW_SHARE * size):
@@ -67,18 +67,20 @@ def _place(root: Path) -> Iterator[Finding]:
     else:
         yield Finding(_AREA, "disk space", "ok", detail)
     if (kind := file_system(root)) in NETWORK:
-        cause = f"on a network file system ({kind}), where the catalogue may be damaged by two writers"
-        yield Finding(_AREA, "file system", "warn", cause, "move the archive to a local disk; slides may be anywhere")
+        cause = f"on a network file system ({kind}), where two writers may damage the catalogue"
+        yield Finding(
+            _AREA, "file system", "warn", cause, "move the archive to a local disk; the slides can stay anywhere"
+        )
 
 
 def _size(root: Path) -> int:
-    """Return the bytes slideseek keeps below a folder; slides that lie there too are not counted."""
+    """Return the bytes of slideseek's own files in a folder. Slides in the same folder are not counted."""
     files = [path for name in FOLDERS for path in (root / name).rglob("*")]
     return sum(path.stat().st_size for path in (*files, root / CATALOG_NAME) if path.is_file())
 
 
 def file_system(path: Path, mounts: Path = Path("/proc/mounts")) -> str:
-    """Return the type of the file system a path lies on, "" where the system does not tell."""
+    """Return the type of the file system of a path, "" if the system does not say."""
     try:
         lines = [line.split() for line in mounts.read_text(encoding="utf-8", errors="replace").splitlines()]
     except OSError:
@@ -89,8 +91,8 @@ def file_system(path: Path, mounts: Path = Path("/proc/mounts")) -> str:
 
 
 def _catalogue(path: Path) -> Finding | None:
-    """Let SQLite check the catalogue's structure; None when it is sound."""
-    fix = "bring catalog.sqlite back from a backup, or make the archive anew"
+    """Let SQLite check the catalogue's structure; None if it is sound."""
+    fix = "restore catalog.sqlite from a backup, or create the archive again"
     where = path.absolute().as_uri() + ("" if os.access(path.parent, os.W_OK) else "?immutable=1")
     try:
         connection = sqlite3.connect(where, uri=True)
@@ -104,11 +106,11 @@ def _catalogue(path: Path) -> Finding | None:
 
 
 def _slides(archive: Archive) -> Iterator[Finding]:
-    """Yield which slide files are gone or were written to since they were added, and which slides failed."""
+    """Yield which slide files are missing or have changed since they were added, and which slides failed."""
     missing, touched = [], []
     for row in archive.catalog.slides:
         if not row.record.path:
-            continue  # known by imported features alone
+            continue  # a slide with imported features only
         try:
             found = archive.slide_path(row.record).stat()
         except OSError:
@@ -118,7 +120,7 @@ def _slides(archive: Archive) -> Iterator[Finding]:
             touched.append(row.id)
     if missing:
         cause = f"{counted(len(missing), 'file')} cannot be found: {_some(missing)}"
-        fix = "connect the disk, or add the slides again from where they are; searches still work"
+        fix = "connect the disk, or add the slides again at their new location; searches still work"
         yield Finding(_AREA, "slide files", "warn", cause, fix)
     if touched:
         cause = f"{counted(len(touched), 'file')} have another size or date than when they were added: {_some(touched)}"
@@ -127,14 +129,14 @@ def _slides(archive: Archive) -> Iterator[Finding]:
             "slide files",
             "warn",
             cause,
-            "run 'slideseek add' with them again, then 'slideseek build': only those with other pixels are read",
+            "run 'slideseek add' again, then 'slideseek build'; only files whose content changed are processed",
         )
     if not missing and not touched:
-        yield Finding(_AREA, "slide files", "ok", "all where they should be, unchanged")
+        yield Finding(_AREA, "slide files", "ok", "all present and unchanged")
     failed = {record.slide_id for record in archive.catalog.stages() if record.status == "failed"}
     if failed:
         cause = f"{counted(len(failed), 'slide')} could not be used: {_some(sorted(failed))}"
-        yield Finding(_AREA, "failed slides", "warn", cause, "'slideseek status --failed' tells why")
+        yield Finding(_AREA, "failed slides", "warn", cause, "'slideseek status --failed' shows why")
 
 
 def _engine(archive: Archive, config: EngineConfig, registry: Registry, everything: bool) -> Iterator[Finding]:
@@ -147,7 +149,9 @@ def _engine(archive: Archive, config: EngineConfig, registry: Registry, everythi
         yield Finding(area, "components", "fail", error.cause, error.fix or "correct slideseek.toml")
         return
     if isinstance(featurizer, Described) and not (card := featurizer.card()).present:
-        yield Finding(area, "weights", "fail", f"not here: {card.weights}", "put the weights where the engine looks")
+        yield Finding(
+            area, "weights", "fail", f"not found: {card.weights}", "put the weights at the path in the configuration"
+        )
     yield from _model(archive, engine, area)
     yield _index(archive, engine, area, everything)
 
@@ -173,15 +177,15 @@ def _index(archive: Archive, engine: Engine, area: str, thorough: bool) -> Findi
     if not index_is_fresh(archive, engine, StageCache(archive, lambda _: None)):
         return Finding(area, "index", "warn", "out of date", "run 'slideseek build'")
     if broken := broken_seal(archive.root / row.folder, row.files, thorough):
-        fix = "run 'slideseek build'; until then the catalogue's codes are searched"
-        return Finding(area, "index", "fail", f"{broken} is not what was written", fix)
+        fix = "run 'slideseek build'; until then searches use the codes in the catalogue"
+        return Finding(area, "index", "fail", f"{broken} is damaged", fix)
     changed = len(archive.catalog.changes.since(row.codes, row.generation))
-    behind = f", {counted(changed, 'change')} since, which a search takes in" if changed else ""
+    behind = f", {counted(changed, 'change')} since, which searches include" if changed else ""
     return Finding(area, "index", "ok", f"up to date, {counted(row.slides, 'slide')}{behind}")
 
 
 def _damaged(folder: Path, files: Mapping[str, str]) -> str:
-    """Return the name of a file that is not there or not what was written, "" when all are."""
+    """Return the name of a file that is missing or damaged, "" if all are fine."""
     wrong = (name for name, sha in files.items() if not (folder / name).is_file() or sha256_file(folder / name) != sha)
     return next(wrong, "")
 

@@ -1,4 +1,4 @@
-"""`slideseek doctor`: is everything in order?"""
+"""`slideseek doctor`: check the installation and an archive."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _COLOURS = {"ok": "green", "warn": "yellow", "fail": "red"}
 @click.command()
 @archive_argument
 @archive_option
-@click.option("--verify", is_flag=True, help="Read all feature files of the archive instead of some.")
+@click.option("--verify", is_flag=True, help="Read all feature files of the archive, not only a sample.")
 @json_option
 def command(argument: Path | None, folder: Path | None, verify: bool, as_json: bool) -> int:
-    """Check versions, device, plugins and weights and, of ARCHIVE, its catalogue, files, indexes and disk.
+    """Check versions, device, plugins and weights, and the catalogue, files, indexes and disk of ARCHIVE.
 
-    Without ARCHIVE, this folder is checked too if it is one, or the nearest above it that is. Each line is ok, warn or
-    fail, and says what to do; the exit code is 1 when one is fail. Nothing is changed.
+    Without ARCHIVE, the current folder is checked if it is an archive, or the nearest parent that is. Each line is ok,
+    warn or fail, with the fix. The exit code is 1 if any line is fail. Nothing is changed.
     """
     from slideseek.config import CONFIG_NAME
     from slideseek.errors import UsageError

@@ -1,4 +1,4 @@
-"""Look at everything, in the order a person would."""
+"""Run all checks, in the order a person would."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from slideseek_apps.doctor.software_health import look_at_device, look_at_softwa
 
 
 def examine(archive: Path | None = None, everything: bool = False) -> Iterator[Finding]:
-    """Yield findings about software, device, plugins, weights and, if one is given, an archive, as they are made.
+    """Yield findings about software, device, plugins, weights and an archive if one is given, as they are found.
 
-    everything: read all feature files of the archive instead of some.
+    everything: read all feature files of the archive, not only a sample.
     """
     registry = load_registry()
     yield from look_at_software()

@@ -1,4 +1,4 @@
-"""One thing that was looked at: how it is, and what to do about it."""
+"""The result of one check, and what to do about it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ State: TypeAlias = Literal["ok", "warn", "fail"]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """State one thing. `fail`: something will not work; `warn`: it may surprise; fix: the next step, "" when ok."""
+    """The result of one check. `fail`: something will not work; `warn`: it may cause trouble; fix: next step, or ""."""
 
     area: str
     name: str
@@ -20,16 +20,16 @@ class Finding:
 
     def __post_init__(self) -> None:
         if (self.state == "ok") == bool(self.fix):
-            raise ValueError(f"fix: a step for what is not ok and none for what is, not {self.fix!r} ({self.state})")
+            raise ValueError(f"fix: required unless the state is ok, then empty; not {self.fix!r} ({self.state})")
 
 
 def counted(number: int, noun: str) -> str:
-    """Write a number of things: `1 slide`, `2 slides`."""
+    """Format a number of things: `1 slide`, `2 slides`."""
     return f"{number:,} {noun}{'' if number == 1 else 'es' if noun.endswith('x') else 's'}"
 
 
 def in_bytes(size: float) -> str:
-    """Write a number of bytes in the largest unit that gives at least 1: `3.2 GiB`."""
+    """Format a number of bytes in the largest unit that gives at least 1: `3.2 GiB`."""
     for unit in ("bytes", "KiB", "MiB", "GiB"):
         if size < 1024:
             return f"{size:.0f} {unit}" if unit == "bytes" else f"{size:.1f} {unit}"

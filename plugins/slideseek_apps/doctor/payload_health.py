@@ -1,4 +1,4 @@
-"""Whether what an archive keeps still is what was written: patches, codes and features against their SHA-256."""
+"""Check stored patches, codes and features against their SHA-256."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from slideseek.digests import digest_bytes, sha256_file
 from slideseek_apps.doctor.finding import Finding, counted
 
 SAMPLE = 50
-"""Feature files read unless all are asked for: they may take hours to read."""
+"""Feature files to read unless all are requested. Reading all may take hours."""
 
 STAGES: tuple[Stage, ...] = ("select", "featurize", "encode")
 _FIX = "run 'slideseek build --verify' to compute them again; check the disk"
 
 
 def look_at_payloads(archive: Archive, everything: bool) -> Iterator[Finding]:
-    """Yield how many payloads are missing or damaged. everything: read all feature files, else `SAMPLE` of them."""
+    """Yield how many payloads are missing or damaged. everything: read all feature files, else a sample of `SAMPLE`."""
     keys = [record.key for record in archive.catalog.stages() if record.status == "done" and record.stage in STAGES]
     inside: dict[str, list[bool]] = {"patches": [], "code": []}
     files: list[Payload] = []
@@ -31,19 +31,19 @@ def look_at_payloads(archive: Archive, everything: bool) -> Iterator[Finding]:
         else:
             inside[payload.kind].append(payload.data is not None and digest_bytes(payload.data) == payload.sha256)
     for kind, sound in inside.items():
-        yield _told("codes" if kind == "code" else kind, len(sound), sound.count(False), "damaged")
+        yield _counts("codes" if kind == "code" else kind, len(sound), sound.count(False), "damaged")
     if absent:
         yield Finding("archive", "results", "fail", f"{counted(absent, 'result')} missing from the catalogue", _FIX)
     gone = [one for one in files if not (archive.root / (one.file or "")).is_file()]
-    yield _told("feature files", len(files), len(gone), "missing")
+    yield _counts("feature files", len(files), len(gone), "missing")
     there = [one for one in files if one not in gone]
     chosen = there if everything else there[:: max(1, -(-len(there) // SAMPLE))]
     damaged = sum(sha256_file(archive.root / (one.file or "")) != one.sha256 for one in chosen)
     name = "features" if everything or len(chosen) == len(there) else f"features ({len(chosen)} of {len(there)} read)"
-    yield _told(name, len(chosen), damaged, "damaged")
+    yield _counts(name, len(chosen), damaged, "damaged")
 
 
-def _told(name: str, count: int, wrong: int, how: str) -> Finding:
+def _counts(name: str, count: int, wrong: int, how: str) -> Finding:
     if wrong:
         return Finding("archive", name, "fail", f"{wrong} of {count} {how}", _FIX)
-    return Finding("archive", name, "ok", f"{count} {'sound' if how == 'damaged' else 'there'}")
+    return Finding("archive", name, "ok", f"{count} {'undamaged' if how == 'damaged' else 'present'}")

@@ -1,4 +1,4 @@
-"""The health of the plugins: all of them load, keep the first promises of their kind, and have their weights."""
+"""Check the plugins: whether they load, pass the quick conformance checks, and have their weights."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from slideseek_apps.doctor.finding import Finding, State, counted
 
 BUNDLED = "slideseek"
 QUICK = 1 + len(COMPONENT_CHECKS)
-"""Conformance checks run of each kind: interface and options, which need no training and no weights."""
+"""Number of conformance checks run per kind: interface and options, which need no training and no weights."""
 
-# Featurizers are judged by their card instead: every check of them would read weights and run a network.
+# Featurizers are judged by their card instead: each check would load weights and run a network.
 _CHECKS: dict[ComponentKind, Callable[[], tuple[Check, ...]]] = {
     "selector": selector_checks,
     "encoder": encoder_checks,
@@ -31,7 +31,7 @@ _CHECKS: dict[ComponentKind, Callable[[], tuple[Check, ...]]] = {
 
 
 def look_at_plugins(registry: Registry) -> Iterator[Finding]:
-    """Yield findings about plugins that do not load, components that do not, and promises that are not kept."""
+    """Yield findings about plugins and components that do not load or do not conform."""
     for broken in registry.broken:
         where = f"plugin {broken.plugin} of {broken.distribution} {broken.version}"
         fix = f"update it, or leave it out with SLIDESEEK_DISABLED_PLUGINS={broken.plugin}"
@@ -48,30 +48,30 @@ def look_at_plugins(registry: Registry) -> Iterator[Finding]:
 
 
 def look_at_weights(registry: Registry) -> Iterator[Finding]:
-    """Yield which of the featurizers have their weights; none that lacks them fails before an engine uses it."""
+    """Yield which featurizers have their weights. Missing weights only matter to an engine that uses them."""
     present: list[str] = []
     absent: list[str] = []
     for entry in registry.registrations("featurizer"):
         try:
             made = make_component(registry, ComponentConfig("featurizer", entry.name, {}), entry.name)
         except SlideseekError:
-            continue  # told with the plugins, or it needs options that only an engine gives
+            continue  # reported with the plugins, or it needs options that only an engine sets
         if isinstance(made, Described) and made.card().weights:
             (present if made.card().present else absent).append(entry.name)
     yield Finding("weights", "present", "ok", ", ".join(present) or "none")
     if absent:
-        yield Finding("weights", "not here", "ok", f"{', '.join(absent)}: only needed by engines that use them")
+        yield Finding("weights", "missing", "ok", f"{', '.join(absent)}: only needed by engines that use them")
 
 
 def _component(registry: Registry, entry: Registration) -> Finding | None:
-    """Return what is wrong with a component, None when nothing is."""
+    """Return what is wrong with a component, or None."""
     name = f"{entry.kind} {entry.name}"
     try:
         loaded = registry.load(entry.kind, entry.name)
     except PluginError as error:
         missing = isinstance(error.__cause__, ImportError)
         fix = f"pip install '{BUNDLED}[{entry.name}]'" if missing and entry.distribution == BUNDLED else error.fix
-        # What an extra would bring is optional; a component of somebody's own is meant to work.
+        # An extra is optional; a third-party component is meant to work.
         state: State = "warn" if missing and entry.distribution == BUNDLED else "fail"
         return Finding("plugins", name, state, error.cause, fix or "update the plugin")
     kind = cast("ComponentKind", entry.kind)
@@ -79,7 +79,7 @@ def _component(registry: Registry, entry: Registration) -> Finding | None:
     if checks is None or _needs_options(loaded):
         return None
     try:
-        # Constructed once outside the checks: an absent extra is told as what it is, not as a broken promise.
+        # Constructed once outside the checks, to report a missing extra as such and not as a failed check.
         make_component(registry, ComponentConfig(kind, entry.name, {}), entry.name)
     except SlideseekError as error:
         return Finding("plugins", name, "warn", error.cause, error.fix or "install what it needs")

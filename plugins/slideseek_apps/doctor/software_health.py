@@ -1,4 +1,4 @@
-"""The versions installed against the floors slideseek declares, and the device networks run on."""
+"""Check installed versions against the minimum slideseek declares, and the device networks run on."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from slideseek.errors import one_line
 from slideseek_apps.doctor.finding import Finding
 
 OPENSLIDE_FLOOR = (4, 0, 1)
-"""Older libraries read past the end of crafted files."""
+"""Older versions read past the end of crafted files."""
 
 PYTHON_FLOOR = (3, 11)
 _REQUIREMENT = re.compile(r"(?P<name>[A-Za-z0-9][A-Za-z0-9._-]*)[^;<>=]*(?P<limits>[^;]*)(?P<marker>;.*)?")
@@ -33,7 +33,7 @@ def look_at_software() -> Iterator[Finding]:
 
 
 def openslide_library() -> Finding:
-    """Compare the OpenSlide library that is loaded, which need not be the one installed with us, with the floor."""
+    """Check the version of the loaded OpenSlide library, which may not be the one installed with slideseek."""
     import openslide
 
     found = str(openslide.__library_version__)
@@ -45,11 +45,11 @@ def openslide_library() -> Finding:
 
 
 def look_at_device() -> Iterator[Finding]:
-    """Yield where networks run: a GPU if PyTorch sees one, and the processor's threads."""
+    """Yield the device networks run on: a GPU if PyTorch sees one, and the CPU threads."""
     try:
         import torch
     except Exception as error:  # a broken installation of PyTorch can raise anything
-        yield Finding("device", "PyTorch", "fail", one_line(error), "install PyTorch again")
+        yield Finding("device", "PyTorch", "fail", one_line(error), "reinstall PyTorch")
         return
     if torch.cuda.is_available():
         names = ", ".join(torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count()))
@@ -57,9 +57,9 @@ def look_at_device() -> Iterator[Finding]:
     elif torch.backends.mps.is_available():
         yield Finding("device", "GPU", "ok", "Apple MPS")
     else:
-        yield Finding("device", "GPU", "ok", "none; networks run on the processor")
+        yield Finding("device", "GPU", "ok", "none; networks run on the CPU")
     yield Finding(
-        "device", "processor", "ok", f"{os.cpu_count() or 1} cores, PyTorch uses {torch.get_num_threads()} thread(s)"
+        "device", "CPU", "ok", f"{os.cpu_count() or 1} cores, PyTorch uses {torch.get_num_threads()} thread(s)"
     )
 
 
@@ -81,11 +81,11 @@ def _packages(requirements: list[str]) -> Iterator[Finding]:
             fine += 1
         else:
             yield Finding("software", name, "warn", f"{version}; slideseek is tested with {limits}", fix)
-    yield Finding("software", "packages", "ok", f"{fine} required packages have the versions they should have")
+    yield Finding("software", "packages", "ok", f"{fine} required packages have supported versions")
 
 
 def within(version: str, limits: str) -> bool:
-    """Say whether a version is inside limits such as `>=2.1,<3`; other signs than >= and < are not looked at."""
+    """Return whether a version is within limits such as `>=2.1,<3`. Operators other than >= and < are ignored."""
     found = numbers(version)
     for limit in filter(None, (part.strip() for part in limits.split(","))):
         if limit.startswith(">=") and found < numbers(limit[2:]):
@@ -96,7 +96,7 @@ def within(version: str, limits: str) -> bool:
 
 
 def numbers(version: str) -> tuple[int, ...]:
-    """Return the leading numbers of a version, 2.13.0+cpu as 2, 13: without trailing zeros, so that 3 is 3.0."""
+    """Return the leading numbers of a version, 2.13.0+cpu as 2, 13. Trailing zeros are dropped, so 3 equals 3.0."""
     leading = re.match(r"\d+(\.\d+)*", version.strip())
     found = [int(part) for part in leading.group().split(".")] if leading else []
     while found and found[-1] == 0:

@@ -40,7 +40,10 @@ class Matches:
 
 
 def match_files(archive: Archive, files: Sequence[Path], manifest: tuple[Path, Manifest] | None) -> Matches:
-    """Match feature files to the archive's slides, then to the manifest's rows, if there is a manifest."""
+    """Match feature files to the archive's slides, then to the manifest's rows.
+
+    Without a manifest, a file that matches no slide becomes a new slide.
+    """
     result = Matches()
     slides = ByName(archive.catalog.slides, lambda row: row.id, lambda row: row.record.path)
     rows = manifest and ByName(manifest[1].rows, lambda row: row.id, lambda row: row.path)

@@ -1,1 +1,1 @@
-"""Queries, hits and their evidence as pages and pictures: to read, to print, to send."""
+"""Queries, hits and their evidence as HTML pages and pictures."""

@@ -1,4 +1,4 @@
-"""Evidence as GeoJSON that QuPath reads: a tile a patch, in level-0 pixels, with what it adds as measurements."""
+"""Write evidence as GeoJSON for QuPath: one tile per patch, in level-0 pixels, with measurements."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from slideseek_apps.reports.explained_match import Explained, Side
 from slideseek_apps.reports.heat_colours import colours, strengths
 
 PREFIX = "slideseek"
-"""Begins the names of measurements, so that they stand together in QuPath's tables and measurement maps."""
+"""Prefix of the measurement names, which keeps them together in QuPath's tables and measurement maps."""
 
 
 def write_geojson(found: Explained, target: Path) -> list[Path]:
-    """Write the patches of each slide to a file of its own beside `target`; return the files.
+    """Write one file per slide next to `target` and return the files.
 
-    Of `match.geojson` come `match.query.geojson` and `match.hit.geojson`; a case has a file a slide, with its id.
+    `match.geojson` gives `match.query.geojson` and `match.hit.geojson`. A case has one file per slide, with its id.
     """
     stem = target.name.removesuffix(".json").removesuffix(".geojson")
     written = []
@@ -37,8 +37,8 @@ def write_geojson(found: Explained, target: Path) -> list[Path]:
 def side_geojson(evidence: Evidence, side: Side, slide_id: str) -> dict[str, Any]:
     """Return the patches of one slide of a side as a FeatureCollection.
 
-    Tiles are detections, so that QuPath's measurement maps colour them. `heat` runs from 0 to 1 as the colours do; the
-    other measurements are the numbers themselves.
+    Tiles are detections, which QuPath's measurement maps can colour. `heat` runs from 0 to 1 like the colours; the
+    other measurements are the raw numbers.
     """
     paint, heat = colours(side.parts, evidence.kind), strengths(side.parts, evidence.kind)
     ranks = np.argsort(np.argsort(-side.parts, kind="stable"), kind="stable") + 1

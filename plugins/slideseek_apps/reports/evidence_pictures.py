@@ -1,4 +1,4 @@
-"""Pictures of evidence: two heat maps side by side, and with them the patches that count most."""
+"""Pictures of evidence: two heat maps side by side, and the patches that matter most."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ from slideseek_apps.reports.picture_text import INK, SOFT, clipped, lettering
 MARGIN, GAP = 24, 28
 PATCH = 128
 HALF = (3 * (2 * PATCH + 8) + GAP) // 2
-"""Width of each of the two heat maps, so that they stand above three pairs a row."""
+"""Width of each of the two heat maps. Together they are as wide as three pairs."""
 
 SHOWN = 12
-"""Pairs, or patches of each side, that a panel shows."""
+"""Number of pairs, or of patches per side, in a panel."""
 
 
 def heat_map(found: Explained, size: int = 760) -> UInt8:
-    """Draw both slides with their patches in the colours of what they add: RGB uint8 (h, w, 3)."""
+    """Draw both slides with their patches coloured by contribution: RGB uint8 (h, w, 3)."""
     return np.asarray(_framed(found, [_heats(found, size)]))
 
 
 def evidence_panel(found: Explained, shown: int = SHOWN) -> UInt8:
-    """Draw the heat maps and below them the patches that count most, query beside hit: RGB uint8 (h, w, 3)."""
+    """Draw the heat maps and below them the patches that matter most, query next to hit: RGB uint8 (h, w, 3)."""
     patches = _pairs(found, shown) if found.evidence.kind == "pairs" else _strongest(found, shown)
     return np.asarray(_framed(found, [_heats(found, HALF), patches]))
 
 
 def require_png(path: Path) -> None:
-    """Refuse a name that promises another kind of file than a PNG; asked before the work, not after it."""
+    """Reject a file name that does not end in .png. Called before the work, not after it."""
     if path.suffix.lower() != ".png":
-        raise UsageError(f"the picture is a PNG, which {path.name!r} does not say", "end the name in .png")
+        raise UsageError(f"the picture is a PNG file, but its name is {path.name!r}", "end the name in .png")
 
 
 def save_png(picture: UInt8, path: Path) -> None:
@@ -48,13 +48,13 @@ def save_png(picture: UInt8, path: Path) -> None:
 
 
 def _framed(found: Explained, rows: list[Image.Image]) -> Image.Image:
-    """Put rows below a heading that says what was compared and what came out."""
+    """Put rows below a heading with the slides and the result."""
     evidence = found.evidence
     width = max(row.width for row in rows)
     said = (
         f"distance {evidence.value:.6g}, from the pairs of {len(evidence.pairs)} patches of the query"
         if evidence.kind == "pairs"
-        else f"similarity {evidence.value:.4f}; the patches of either slide add up to it"
+        else f"similarity {evidence.value:.4f}, the sum of the contributions of each slide's patches"
     )
     height = 62 + sum(row.height + GAP for row in rows)
     sheet = Image.new("RGB", (width + 2 * MARGIN, height + MARGIN), "white")
@@ -94,7 +94,7 @@ def _pairs(found: Explained, shown: int) -> Image.Image:
 
 
 def _strongest(found: Explained, shown: int) -> Image.Image:
-    """Draw the patches of each side that add most, in two blocks beside each other."""
+    """Draw the patches of each side with the largest contributions, in two blocks side by side."""
     blocks = [_block(found, side, shown) for side in (found.query, found.hit)]
     sheet = Image.new("RGB", (2 * HALF + GAP, max(block.height for block in blocks)), "white")
     sheet.paste(blocks[0], (0, 0))
@@ -109,7 +109,7 @@ def _block(found: Explained, side: Side, shown: int) -> Image.Image:
     for rank, number in enumerate(numbers, start=1):
         part = float(side.parts[number])
         cells.append(_cell([pictures[number]], f"{rank}.  {part:+.4f}  {found.evidence.share(part)}"))
-    return _grid(cells, f"Patches of the {side.name} that add most", 3, gap=8)
+    return _grid(cells, f"{side.name.capitalize()} patches with the largest contributions", 3, gap=8)
 
 
 def _cell(pictures: list[UInt8], text: str) -> Image.Image:

@@ -1,4 +1,4 @@
-"""`slideseek explain`: which patches made a match."""
+"""`slideseek explain`: show which patches made a match."""
 
 from __future__ import annotations
 
@@ -15,20 +15,40 @@ from slideseek.cli.output import print_json, say
 @click.argument("hit")
 @archive_option
 @click.option("--engine", "name", help="The engine to explain (default: the first one configured).")
-@click.option("-n", "--rows", "count", default=12, show_default=True, type=click.IntRange(1), help="How many to show.")
-@click.option("--region", metavar="X,Y,W,H or GEOJSON", help="The part of QUERY that was the query, as in 'search'.")
-@click.option("--annotation", default="", metavar="NAME", help="Of a GeoJSON region, take what has this name or class.")
+@click.option(
+    "-n",
+    "--rows",
+    "count",
+    default=12,
+    show_default=True,
+    type=click.IntRange(1),
+    help="Number of pairs or patches to show.",
+)
+@click.option("--region", metavar="X,Y,W,H or GEOJSON", help="The region of QUERY to explain, as in 'search'.")
+@click.option(
+    "--annotation",
+    default="",
+    metavar="NAME",
+    help="Use only the annotations of a GeoJSON region with this name or class.",
+)
 @click.option("--patch", "as_patch", is_flag=True, help="QUERY is a patch image.")
 @click.option("--case", "as_case", is_flag=True, help="QUERY is a patient.")
 @click.option("--site", default="", help="Site of a query file, for conditioned encoders.")
 @mpp_option
 @mag_option
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="PNG of the heat maps and the matching patches.")
-@click.option("--heatmap", type=click.Path(path_type=Path), help="PNG of both slides with their heat maps, larger.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    help="Write the heat maps and the matching patches to this PNG file.",
+)
+@click.option(
+    "--heatmap", type=click.Path(path_type=Path), help="Write larger heat maps of both slides to this PNG file."
+)
 @click.option(
     "--geojson",
     type=click.Path(path_type=Path),
-    help="GeoJSON for QuPath: of NAME.geojson, NAME.query.geojson and NAME.hit.geojson are written.",
+    help="Write GeoJSON for QuPath: NAME.geojson gives NAME.query.geojson and NAME.hit.geojson.",
 )
 @json_option
 def command(
@@ -51,8 +71,8 @@ def command(
 ) -> None:
     """Show which patches made HIT, a slide of the archive, match QUERY, a slide or file.
 
-    Codes that are sets of patches are explained by pairs: each patch of the query and the patch of the hit most like
-    it. Other codes by what each patch adds to the similarity, negative where it takes away.
+    Codes that are sets of patches are explained by pairs: each patch of the query and the most similar patch of the
+    hit. Other codes are explained by the contribution of each patch to the similarity, which may be negative.
     """
     from slideseek.api import open_archive
     from slideseek.cli.evidence_table import print_evidence

@@ -1,4 +1,4 @@
-"""The two sides of a match, ready to be drawn: where the pixels are, the squares, and what each square adds."""
+"""The two sides of a match, ready to draw: the slide files, the patches, and the contribution of each patch."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from slideseek.types import Float64, SlideRecord, UInt8
 
 @dataclass(frozen=True, slots=True)
 class PixelSource:
-    """Where a slide's pixels lie. mpp: the resolution the user states, None for the file's own."""
+    """The file with a slide's pixels. mpp: the resolution the user stated, None for the file's own."""
 
     path: Path
     mpp: float | None = None
@@ -28,7 +28,7 @@ class PixelSource:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Side:
-    """The query or the hit. parts: float64 (n,), what each patch adds; sources: by slide id, several for a case."""
+    """The query or the hit. parts: float64 (n,), contribution per patch. sources: by slide id, several for a case."""
 
     name: str
     title: str
@@ -37,7 +37,7 @@ class Side:
     sources: Mapping[str, PixelSource]
 
     def slide_of(self, patch: int) -> str:
-        """Return the id of the slide a patch lies on."""
+        """Return the id of the slide that contains a patch."""
         return self.squares.slides[patch] if self.squares.slides else next(iter(self.sources))
 
     def patches_on(self, slide_id: str) -> list[int]:
@@ -61,7 +61,7 @@ class Explained:
 
 
 def explained(archive: Archive, query: Query, hit: SlideRecord, evidence: Evidence) -> Explained:
-    """Join evidence with where the pixels of both sides lie."""
+    """Combine evidence with the slide files of both sides."""
     if evidence.query.slides:
         rows = [archive.catalog.slides.get(slide_id) for slide_id in dict.fromkeys(evidence.query.slides)]
         asked = {row.id: PixelSource(archive.slide_path(row.record), row.record.mpp) for row in rows if row is not None}
@@ -77,9 +77,9 @@ def explained(archive: Archive, query: Query, hit: SlideRecord, evidence: Eviden
 
 
 def open_pixels(source: PixelSource, slide_id: str) -> tuple[PyramidSlide, bool]:
-    """Open a slide to draw squares of it; also say whether its resolution is known.
+    """Open a slide to draw its patches, and return whether its resolution is known.
 
-    Squares are in pixels, so that pixels can be shown of a file whose resolution is not known: without a scale bar.
+    Patches are in pixels, so a slide of unknown resolution can be shown too, without a scale bar.
     """
     try:
         return open_slide(source.path, slide_id, source.mpp), True

@@ -1,4 +1,4 @@
-"""The colours of a heat map: they stand out from pink and purple tissue, also for the colour-blind."""
+"""Heat map colours that stand out from pink and purple tissue and suit colour-blind readers."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ SIGNED = np.array([[25, 90, 200], [240, 240, 235], [235, 105, 0]], dtype=np.floa
 
 
 def strengths(parts: Float64, kind: EvidenceKind) -> Float64:
-    """Return the place of each part on its scale, 0 to 1: float64 (n,).
+    """Return the position of each part on its scale, 0 to 1: float64 (n,).
 
-    Pairs: 0 for the least alike, 1 for the most. Contributions: 0.5 is nothing, and the largest part of either sign is
-    at its end.
+    Pairs: 0 is least similar, 1 most similar. Contributions: 0.5 is zero, and the largest absolute value is at an end
+    of the scale.
     """
     if kind == "contributions":
         largest = float(np.abs(parts).max(initial=0.0))
@@ -31,7 +31,7 @@ def colours(parts: Float64, kind: EvidenceKind) -> UInt8:
 
 
 def ramp(places: Float64, kind: EvidenceKind) -> UInt8:
-    """Return the colours at places 0 to 1 of a scale: uint8 (n, 3)."""
+    """Return the colours at positions 0 to 1 of a scale: uint8 (n, 3)."""
     stops = ALIKE if kind == "pairs" else SIGNED
     at = np.linspace(0, 1, len(stops))
     channels = [np.interp(places, at, stops[:, channel]) for channel in range(3)]

@@ -1,4 +1,4 @@
-"""The heat map: the patches of a slide on its thumbnail, each in the colour of what it adds."""
+"""Heat maps: the patches of a slide on its thumbnail, coloured by their contribution."""
 
 from __future__ import annotations
 
@@ -20,8 +20,11 @@ LEGEND_HEIGHT = 30
 
 @dataclass(frozen=True, slots=True)
 class Thumbnail:
-    """A slide in small. pixels: RGB uint8 (h, w, 3); scale: thumbnail pixels a level-0 pixel; mpp: µm a thumbnail
-    pixel, None when the slide's resolution is not known."""
+    """A thumbnail of a slide.
+
+    pixels: RGB uint8 (h, w, 3). scale: thumbnail pixels per level-0 pixel. mpp: µm per thumbnail pixel, None when the
+    slide's resolution is unknown.
+    """
 
     pixels: UInt8
     scale: float
@@ -38,7 +41,7 @@ def side_thumbnail(side: Side, slide_id: str, size: int) -> Thumbnail:
 
 
 def draw_heat(thumbnail: Thumbnail, evidence: Evidence, side: Side, slide_id: str) -> Image.Image:
-    """Draw the patches of a slide over its thumbnail, with a scale bar; the strongest lie on top."""
+    """Draw the patches of a slide over its thumbnail, with a scale bar. The strongest patches are on top."""
     image = Image.fromarray(thumbnail.pixels).convert("RGBA")
     veil = Image.new("RGBA", image.size, (0, 0, 0, 0))
     pen = ImageDraw.Draw(veil)
@@ -57,7 +60,7 @@ def draw_heat(thumbnail: Thumbnail, evidence: Evidence, side: Side, slide_id: st
 
 
 def draw_legend(kind: EvidenceKind, low: float, high: float, width: int) -> Image.Image:
-    """Draw the scale of colours with what its ends stand for."""
+    """Draw the colour scale with labels at its ends."""
     image = Image.new("RGB", (width, LEGEND_HEIGHT), "white")
     pen, font = ImageDraw.Draw(image), lettering(13)
     left_text, right_text = _ends(kind, low, high)
@@ -72,12 +75,12 @@ def draw_legend(kind: EvidenceKind, low: float, high: float, width: int) -> Imag
 
 
 def titled_heat(evidence: Evidence, side: Side, size: int) -> Image.Image:
-    """Draw a side's heat map under its title; of a case, the slide with the strongest patch."""
+    """Draw the heat map of one side with a title. For a case, the slide with the strongest patch is drawn."""
     slide_id = side.slide_ids[0]
     heat = draw_heat(side_thumbnail(side, slide_id, size), evidence, side, slide_id)
     sheet = Image.new("RGB", (size, heat.height + 50), "white")
     pen = ImageDraw.Draw(sheet)
-    several = f", the one of {len(side.slide_ids)} slides with the strongest patch" if len(side.slide_ids) > 1 else ""
+    several = f", strongest of {len(side.slide_ids)} slides" if len(side.slide_ids) > 1 else ""
     name = slide_id if several else side.title
     pen.text((0, 4), clipped(pen, name, lettering(18), size), fill=INK, font=lettering(18))
     about = f"{side.name}, {len(side.patches_on(slide_id))} patches{several}"
@@ -88,9 +91,9 @@ def titled_heat(evidence: Evidence, side: Side, size: int) -> Image.Image:
 
 def _ends(kind: EvidenceKind, low: float, high: float) -> tuple[str, str]:
     if kind == "pairs":
-        return f"least alike, distance {-low:.4g}", f"{-high:.4g}, most alike"
+        return f"least similar, distance {-low:.4g}", f"{-high:.4g}, most similar"
     largest = max(abs(low), abs(high))
-    return f"less alike {-largest:+.3g}", f"{largest:+.3g} more alike"
+    return f"less similar {-largest:+.3g}", f"{largest:+.3g} more similar"
 
 
 def _draw_scale(image: Image.Image, mpp: float) -> None:

@@ -1,4 +1,4 @@
-"""Letters on pictures: the font that comes with Pillow, so that a picture looks the same everywhere."""
+"""Text on pictures, in the font that comes with Pillow, so pictures look the same everywhere."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def lettering(size: int) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
 def clipped(
     pen: ImageDraw.ImageDraw, text: str, font: ImageFont.FreeTypeFont | ImageFont.ImageFont, width: float
 ) -> str:
-    """Cut text in its middle so that it takes at most `width` pixels: both ends of a slide's name tell it apart."""
+    """Shorten text in the middle to at most `width` pixels. Both ends of a slide's name identify it."""
     if pen.textlength(text, font=font) <= width:
         return text
     keep = len(text)

@@ -1,4 +1,4 @@
-"""Make pages of logged queries and of new ones: hits as they were answered, with evidence where it still holds."""
+"""Make report pages of logged and new queries: the hits as logged, with evidence if they are still the same."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from slideseek_apps.reports.search_report import Reported, search_report
 
 @dataclass
 class QueryPages:
-    """Gather answers of one archive for a page."""
+    """Collect answers from one archive for a page."""
 
     archive: Archive
     with_evidence: bool = True
@@ -32,14 +32,14 @@ class QueryPages:
         self._opened = OpenArchive(self.archive)
 
     def logged(self, entry: LogEntry) -> Reported:
-        """Return a query of the log. Hits are those of the log; evidence is given while they still are the answer."""
+        """Return a query from the log with its logged hits. Evidence is added if a new search gives the same hits."""
         request = Request.unpack(entry.request)
         searcher = self._opened.searcher(entry.engine)
         found = [
             Found(rank, Hit(str(slide_id), float(distance)), self._record(str(slide_id)))
             for rank, (slide_id, distance) in enumerate(entry.answer["hits"], start=1)
         ]
-        who = f"query {entry.number}, asked {entry.asked.replace('T', ' ')} by {entry.who}; {request.settings()}"
+        who = f"query {entry.number}, {entry.asked.replace('T', ' ')} by {entry.who}; {request.settings()}"
         notes = list(entry.answer["notes"])
         try:
             now = request.run(searcher)
@@ -49,8 +49,8 @@ class QueryPages:
             return Reported(replace(answer, notes=tuple(notes)), asked=who)
         answer = _then(now.query.record, entry, request, searcher, found)
         if [one.hit for one in now] != [one.hit for one in found]:
-            changed = "; ".join(changes_since(entry, searcher, now)) or "for no recorded reason"
-            notes.append(f"run now, the query has other hits, so no evidence is shown ({changed})")
+            changed = "; ".join(changes_since(entry, searcher, now)) or "no recorded reason"
+            notes.append(f"the query now has other hits, so no evidence is shown ({changed})")
             return Reported(replace(answer, notes=tuple(notes)), _shown(now.query), asked=who)
         return self.complete(Result(request, now.query, replace(answer, notes=tuple(notes))), who)
 
@@ -64,7 +64,7 @@ class QueryPages:
         return search_report(self.archive, [self._opened.searcher(name).engine for name in names], reported, title)
 
     def complete(self, result: Result, asked: str = "") -> Reported:
-        """Return an answer with its evidence; what the encoder cannot explain is a note."""
+        """Return an answer with its evidence. If the encoder cannot explain it, a note says so."""
         evidence: dict[str, Explained] = {}
         request, query, answer = result.request, result.query, result.answer
         notes = list(answer.notes)
@@ -78,7 +78,7 @@ class QueryPages:
                 evidence = {}
                 notes.append(f"no evidence: {error.cause}")
             if evidence and (request.relevant or request.rejected):
-                notes.append("evidence is about the query alone; distances also count the marked slides")
+                notes.append("evidence is for the query only; distances also include the marked slides")
         return Reported(replace(answer, notes=tuple(notes)), _shown(query), evidence, asked or request.settings())
 
     def _record(self, slide_id: str) -> SlideRecord:
@@ -87,14 +87,14 @@ class QueryPages:
 
 
 def _then(query: SlideRecord, entry: LogEntry, request: Request, searcher: Searcher, found: list[Found]) -> Answer:
-    """Return the answer as it was logged; votes are those of the hits as the archive knows them now."""
+    """Return the logged answer. Votes use the current metadata of the hits."""
     log, votes = entry.answer, vote(one.record for one in found)
     unit = searcher.engine.spec.unit
     return Answer(query, entry.engine, unit, request.mode, found, votes, log["candidates"], log["milliseconds"], ())
 
 
 def _shown(query: Query) -> Query | None:
-    """Return the query if its own squares can be drawn."""
+    """Return the query if its patches can be drawn."""
     try:
         query.squares()
     except SlideseekError:

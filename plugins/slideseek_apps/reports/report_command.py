@@ -1,4 +1,4 @@
-"""`slideseek report`: queries and their hits as one page."""
+"""`slideseek report`: write queries and their hits as one HTML page."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from slideseek.cli.output import say
 @click.command()
 @click.argument("numbers", nargs=-1, type=int)
 @archive_option
-@click.option("--session", default="", help="All queries of this session.")
-@click.option("--query", "text", default="", help="Ask this now instead: the id of a slide, or a slide file.")
-@click.option("-k", "count", default=5, show_default=True, type=click.IntRange(1), help="How many hits, of --query.")
-@click.option("--engine", "name", help="The engine to ask --query with (default: the first one configured).")
-@click.option("--vertical/--horizontal", "vertical", default=False, help="How to ask --query, as in 'search'.")
-@click.option("--where", multiple=True, metavar="CONDITION", help="Filters of --query, as in 'search'.")
-@click.option("--title", default="", help="The page's title.")
-@click.option("--without-evidence", is_flag=True, help="Leave out which patches matched: a smaller page.")
+@click.option("--session", default="", help="Report all queries of this session.")
+@click.option("--query", "text", default="", help="Report a new query instead: a slide id or a slide file.")
+@click.option("-k", "count", default=5, show_default=True, type=click.IntRange(1), help="Number of hits for --query.")
+@click.option("--engine", "name", help="The engine for --query (default: the first one configured).")
+@click.option("--vertical/--horizontal", "vertical", default=False, help="How to search with --query, as in 'search'.")
+@click.option("--where", multiple=True, metavar="CONDITION", help="Filters for --query, as in 'search'.")
+@click.option("--title", default="", help="Title of the page.")
+@click.option("--without-evidence", is_flag=True, help="Leave out the matching patches, for a smaller page.")
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path), default="report.html", show_default=True, help="File to write."
 )
@@ -37,9 +37,9 @@ def command(
     without_evidence: bool,
     output: Path,
 ) -> None:
-    """Write one HTML page of queries of the log, by their NUMBERS, or of a session, or of a new query.
+    """Write one HTML page with logged queries, given by their NUMBERS, with a session, or with a new query.
 
-    Without any, the latest query of the log is shown. The page needs nothing else: it can be sent, and printed.
+    By default the latest query in the log is shown. The page is self-contained and can be sent and printed.
     """
     from slideseek.archive.files import write_text
     from slideseek.errors import UsageError
@@ -49,7 +49,7 @@ def command(
     from slideseek_apps.reports.report_page import render_report
 
     if sum((bool(numbers), bool(session), bool(text))) > 1:
-        raise UsageError("numbers, --session and --query exclude each other", "make a page of each")
+        raise UsageError("numbers, --session and --query exclude each other", "write one page for each")
     with open_archive(folder) as archive:
         log, pages = open_log(archive), QueryPages(archive, not without_evidence)
         if text:
@@ -58,8 +58,8 @@ def command(
         else:
             entries = [log.get(number) for number in numbers] or log.last(None if session else 1, session)
             if not entries:
-                what = f"no query of session {session!r} in the log" if session else "nothing was asked yet"
-                raise UsageError(what, "'slideseek history' lists what was asked; or pass --query SLIDE")
+                what = f"no query of session {session!r} in the log" if session else "the log has no queries yet"
+                raise UsageError(what, "'slideseek history' lists the queries; or pass --query SLIDE")
             shown = [pages.logged(entry) for entry in entries]
         heading = title or (f"Session {session}" if session else f"Slides like {shown[0].answer.query.id}")
         page = pages.page(shown, heading)

@@ -1,6 +1,6 @@
-"""A search as one HTML file: what is on the page, and how it is rendered.
+"""The search report as one HTML file: the content of the page, and how it is rendered.
 
-The values are plain: arrays and text. Nothing here opens a slide or an archive.
+The values are plain arrays and text. Nothing here opens a slide or an archive.
 """
 
 from __future__ import annotations
@@ -18,17 +18,16 @@ from slideseek.types import UInt8
 from slideseek_apps.reports.page_images import jpeg_data_uri, length_label, scale_bar
 
 NUMBER = re.compile(r"(?=.*\d)[\d\s.,%+−±×()\[\]–-]*(s|ms|µs|min|h|bits?|bytes?|B|[kMG]i?B)?|[–-]?")
-"""A cell that is aligned to the right: a number with or without sign, interval and unit, a dash, or nothing."""
+"""Cells aligned to the right: a number with optional sign, interval and unit, a dash, or an empty cell."""
 
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """What is shown of one slide.
+    """What is shown for one slide.
 
-    facts: name and value, in the order they are shown. thumbnail: RGB uint8 (h, w, 3), None when the slide cannot be
+    facts: name and value, in display order. thumbnail: RGB uint8 (h, w, 3), None when the slide cannot be
     read. boxes: (x, y, width, height) of the mosaic's patches in thumbnail pixels. mosaic: patches, RGB uint8.
-    mpp_thumbnail: µm a thumbnail pixel. heat: a colour a box, RGB uint8 (n, 3), to fill the boxes with; none outlines
-    them only.
+    mpp_thumbnail: µm per thumbnail pixel. heat: one fill colour per box, RGB uint8 (n, 3); None for outlines only.
     """
 
     slide_id: str
@@ -40,13 +39,13 @@ class Panel:
     heat: UInt8 | None = None
 
     def fill(self, box: int) -> str:
-        """Return the colour of a box as CSS has it, "" when boxes are not filled."""
+        """Return the CSS colour of a box, "" when boxes are not filled."""
         return "#" + bytes(self.heat[box].tolist()).hex() if self.heat is not None else ""
 
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """Patches that made a hit similar, RGB uint8: one of the query beside one of the hit, or one alone."""
+    """Patches that made a hit similar, RGB uint8: one of the query and one of the hit, or a single one."""
 
     pictures: Sequence[UInt8]
     caption: str
@@ -54,7 +53,7 @@ class Match:
 
 @dataclass(frozen=True, slots=True)
 class EvidencePanel:
-    """Why a slide was found. summary: what the parts make, in words. groups: heading and matches, strongest first."""
+    """Why a slide was found. summary: one line of text. groups: heading and matches, strongest first."""
 
     summary: str
     groups: Sequence[tuple[str, Sequence[Match]]]
@@ -78,8 +77,8 @@ class HitPanel:
 class QuerySection:
     """One query and its answers, nearest first.
 
-    votes: what the hits say, such as {"site": "colon (3 of 3)"}. notes: remarks a reader must see. asked: when, by whom
-    and under which filters.
+    votes: what the hits vote for, such as {"site": "colon (3 of 3)"}. notes: remarks for the reader. asked: date, user
+    and filters.
     """
 
     query: Panel
@@ -93,7 +92,7 @@ class QuerySection:
 
     @property
     def agreement(self) -> str:
-        """Say how many hits share the query's label; empty when that is unknown for all of them."""
+        """How many hits share the query's label; empty when unknown for all of them."""
         known = [hit.agrees for hit in self.hits if hit.agrees is not None]
         return f"{sum(known)} of {len(known)}" if known else ""
 
@@ -114,18 +113,20 @@ class TextTable:
     def __post_init__(self) -> None:
         for row in self.rows:
             if len(row) != len(self.header):
-                raise ValueError(f"TextTable {self.caption!r}: {len(self.header)} cells a row, not {len(row)}: {row!r}")
+                raise ValueError(
+                    f"TextTable {self.caption!r}: {len(self.header)} cells per row, not {len(row)}: {row!r}"
+                )
 
     @property
     def numeric(self) -> tuple[bool, ...]:
-        """Say for each column whether it holds numbers only, so that it is aligned to the right."""
+        """Whether each column contains only numbers, and is aligned to the right."""
         columns = list(zip(*self.rows)) or [()] * len(self.header)
         return tuple(bool(cells) and all(NUMBER.fullmatch(cell.strip()) for cell in cells) for cells in columns)
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The whole page. facts: archive, slides, version, settings: they stand in the footer."""
+    """The whole page. facts: archive, slides, version and settings, shown in the footer."""
 
     title: str
     subtitle: str = ""

@@ -1,4 +1,4 @@
-"""Gather what a search report shows: the query and its hits with pictures, facts, votes and evidence."""
+"""Assemble a search report: the query and its hits with pictures, metadata, votes and evidence."""
 
 from __future__ import annotations
 
@@ -23,8 +23,11 @@ MATCHES_SHOWN = 6
 
 @dataclass(frozen=True, slots=True)
 class Reported:
-    """One answer to show. query: what was asked with, for a query that is no slide of the archive. evidence: by slide
-    id, why hits were found. asked: when, by whom and under which filters, in a line."""
+    """One answer to show.
+
+    query: set for a query that is not a slide of the archive. evidence: by slide id, why hits were found. asked: one
+    line with the date, the user and the filters.
+    """
 
     answer: Answer
     query: Query | None = None
@@ -39,7 +42,7 @@ def search_report(
     title: str,
     tables: Sequence[TextTable] = (),
 ) -> Report:
-    """Make the report of some answers; a slide whose file is gone is shown without pictures."""
+    """Make the report of some answers. A slide whose file is missing is shown without pictures."""
     by_name = {engine.name: engine for engine in engines}
     panels = Panels(archive)
     reported = [one if isinstance(one, Reported) else Reported(one) for one in answers]
@@ -78,7 +81,7 @@ def _hit(reported: Reported, found: Found, engine: Engine, panels: Panels) -> Hi
 
 
 def _evidence(found: Explained) -> EvidencePanel | None:
-    """Return the strongest matches as pictures; None where the pixels of a side cannot be read."""
+    """Return the strongest matches as pictures; None if the pixels of a slide cannot be read."""
     evidence = found.evidence
     try:
         if evidence.kind == "pairs":
@@ -88,12 +91,15 @@ def _evidence(found: Explained) -> EvidencePanel | None:
             matches = [Match([queries[pair.query], hits[pair.hit]], f"distance {pair.distance:.6g}") for pair in pairs]
             return EvidencePanel(
                 f"Why: {len(evidence.pairs)} pairs of patches, median distance {evidence.value:.6g}",
-                [("Nearest pairs: query beside hit", matches)],
+                [("Nearest pairs: query patch, hit patch", matches)],
             )
         groups = [
-            (f"Patches of the {side.name} that add most", _strongest(found, side)) for side in (found.query, found.hit)
+            (f"{side.name.capitalize()} patches with the largest contributions", _strongest(found, side))
+            for side in (found.query, found.hit)
         ]
-        return EvidencePanel(f"Why: the patches of either slide add up to a similarity of {evidence.value:.4f}", groups)
+        return EvidencePanel(
+            f"Why: the contributions of each slide's patches add up to a similarity of {evidence.value:.4f}", groups
+        )
     except SlideseekError:
         return None
 

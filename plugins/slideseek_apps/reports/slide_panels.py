@@ -1,4 +1,4 @@
-"""What a report shows of one slide: its thumbnail, the squares of its patches, some of them in large, and its facts."""
+"""What a report shows for one slide: thumbnail, patch outlines, some enlarged patches, and metadata."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MOSAIC_SHOWN = 8
 
 
 class Panels:
-    """Make the panel of each slide once, though it may be a hit of several queries."""
+    """Make the panel of each slide once, even if it is a hit of several queries."""
 
     def __init__(self, archive: Archive) -> None:
         self._archive = archive
@@ -30,7 +30,7 @@ class Panels:
         self._made: dict[tuple[str, str], Panel] = {}
 
     def stored(self, record: SlideRecord, engine: Engine) -> Panel:
-        """Return the panel of a slide of the archive with the patches an engine selected."""
+        """Return the panel of an archived slide with the patches selected by an engine."""
         name = record.id, engine.select_digest
         if name not in self._made:
             source = PixelSource(self._archive.slide_path(record), record.mpp)
@@ -39,13 +39,13 @@ class Panels:
         return self._made[name]
 
     def query(self, query: Query) -> Panel:
-        """Return the panel of a query with the patches it was asked with, such as those of a region."""
+        """Return the panel of a query with the patches that were searched, such as those of a region."""
         if query.slide_path is None:
-            return Panel(query.record.id, {**facts(query.record), "picture": "a case has several slides"})
+            return Panel(query.record.id, {**query.record.readable_facts(), "picture": "a case has several slides"})
         return self._make(query.record, PixelSource(query.slide_path, query.record.mpp), query.squares())
 
     def heated(self, record: SlideRecord, side: Side, kind: EvidenceKind) -> Panel:
-        """Return the panel of a hit whose patches are coloured by what they add; its strongest patches in large."""
+        """Return the panel of a hit whose patches are coloured by their contribution."""
         return self._make(record, side.sources[side.slide_ids[0]], side.squares, colours(side.parts, kind))
 
     def _make(
@@ -55,7 +55,7 @@ class Panels:
         patches: Patches | PatchSquares | None,
         heat: UInt8 | None = None,
     ) -> Panel:
-        known = facts(record)
+        known = record.readable_facts()
         if patches is not None:
             known["patches"] = str(len(patches))
         try:
@@ -78,16 +78,10 @@ class Panels:
         return unpack_patches(payload, record.id) if payload else None
 
 
-def facts(record: SlideRecord) -> dict[str, str]:
-    """Return what is known of a slide, by the names a reader knows."""
-    named = {"patient": record.patient, "site": record.site, "diagnosis": record.label, "centre": record.center}
-    return {name: value for name, value in named.items() if value}
-
-
 def _squares(
     slide: PyramidSlide, squares: PatchSquares, scale: float
 ) -> tuple[list[tuple[float, float, float, float]], list[UInt8]]:
-    """Return the boxes of patches in thumbnail pixels, and some of the patches in large."""
+    """Return the boxes of patches in thumbnail pixels, and some enlarged patches."""
     boxes = [
         (float(x * scale), float(y * scale), float(side * scale), float(side * scale))
         for (x, y), side in zip(squares.xy, squares.side)

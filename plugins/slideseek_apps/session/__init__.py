@@ -1,1 +1,1 @@
-"""Searching as a conversation: requests that can be asked again, their log, relevance feedback, and the prompt."""
+"""Interactive search sessions: the prompt, its commands, scripts and relevance feedback."""

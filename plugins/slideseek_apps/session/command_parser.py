@@ -1,4 +1,4 @@
-"""The language of a session: its commands by name, and how a line is understood."""
+"""Parse the lines of a session and run the commands they name."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ HOW_TO_GIVE = {
 
 
 class SessionEnd(Exception):  # noqa: N818 - the end of a session is not an error
-    """The person said goodbye."""
+    """The user ended the session."""
 
 
 class CommandParser:
-    """Understand lines and do what they say. A line is a command and its words; what follows a # alone is a remark."""
+    """Parse and run lines. A line is a command with its arguments; a line that starts with # is a comment."""
 
     def __init__(self, pictures: Pictures) -> None:
         every = (
@@ -41,13 +41,13 @@ class CommandParser:
             *relevance_commands.COMMANDS,
             *SlideCommands(pictures).commands(),
             *file_commands.COMMANDS,
-            Command("help", "help [COMMAND]", "this list, or one command", self._help, ("command",)),
+            Command("help", "help [COMMAND]", "show this list, or help on one command", self._help, ("command",)),
             Command("quit", "quit", "end the session", _quit),
         )
         self.commands: Mapping[str, Command] = {command.name: command for command in every}
 
     def find(self, name: str) -> Command:
-        """Return the command of a name, an alias or an unmistakable beginning; else a `UsageError` with the nearest."""
+        """Return the command for a name, an alias or an unambiguous prefix, else raise a `UsageError`."""
         known = ALIASES.get(name, name)
         if known in self.commands:
             return self.commands[known]
@@ -56,13 +56,13 @@ class CommandParser:
             return self.commands[starting[0]]
         shown = name if len(name) <= 40 else f"{name[:40]}..."
         if starting:
-            raise UsageError(f"{shown!r} may be {' or '.join(starting)}", "write more of the word")
+            raise UsageError(f"{shown!r} is ambiguous: {' or '.join(starting)}", "type more letters")
         near = nearest(name, [*self.commands, *ALIASES], cutoff=0.5)
         hint = f"did you mean {ALIASES.get(near, near)!r}?" if near else "'help' lists the commands"
         raise UsageError(f"no command {shown!r}", hint)
 
     def run_line(self, session: Session, line: str) -> None:
-        """Do what a line says; an empty line and a remark say nothing. A line that was obeyed is remembered."""
+        """Run one line. Empty lines and comments do nothing. Lines that succeed are remembered for `save`."""
         text = line.strip()
         if not text or text.startswith("#"):
             return
@@ -71,7 +71,7 @@ class CommandParser:
             self.find(name).run(session, rest)
         except ParameterError as error:
             raise error.in_words_of(HOW_TO_GIVE) from error
-        session.said.append(text)
+        session.lines.append(text)
 
     def _help(self, session: Session, text: str) -> None:
         if name := text.strip():

@@ -1,4 +1,4 @@
-"""What a command of the session's language is, and how its words are read."""
+"""What a session command is, and how its arguments are split."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ Completes: TypeAlias = Literal["slide", "condition", "engine", "rank", "mark", "
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """One command: how it is written, what it does in a line, and what its words are completed with, in order.
+    """One command: its usage, a one-line summary, and what completes each of its arguments.
 
-    The last of `completes` serves all further words. run: takes the session and the rest of the line.
+    The last entry of `completes` applies to all further arguments. run: called with the session and the rest of the
+    line.
     """
 
     name: str
@@ -30,7 +31,7 @@ class Command:
 
 
 def split_words(text: str) -> list[str]:
-    """Split the rest of a line into words as a shell does; quotes keep spaces together."""
+    """Split the rest of a line into words as a shell does, with quotes."""
     try:
         return shlex.split(text)
     except ValueError as error:
@@ -38,13 +39,13 @@ def split_words(text: str) -> list[str]:
 
 
 def exactly(words: list[str], count: int, usage: str) -> list[str]:
-    """Return the words if there are as many as there should be."""
+    """Return the words if their number is right, else raise a `UsageError`."""
     if len(words) != count:
-        raise UsageError(f"{count} word(s) are wanted, not {len(words)}", f"write: {usage}")
+        raise UsageError(f"expected {count} word(s), not {len(words)}", f"write: {usage}")
     return words
 
 
 def nothing_more(text: str, usage: str) -> None:
-    """Refuse words after a command that takes none."""
+    """Raise a `UsageError` if a command without arguments got any."""
     if text.strip():
-        raise UsageError(f"cannot read {text.strip()!r}", f"write: {usage}")
+        raise UsageError(f"unexpected {text.strip()!r}", f"write: {usage}")

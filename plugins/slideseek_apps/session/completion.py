@@ -1,4 +1,4 @@
-"""What may come next in a line: commands, slide ids, fields and their values, engines, ranks, files."""
+"""Complete a line: commands, slide ids, fields and their values, engines, ranks, files."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from slideseek_apps.session.search_session import Session
 
 SIGNS = ("=", "!=", "<=", ">=", "<", ">")
 SHOWN = 200
-"""Suggestions of one kind that are offered: more than a person reads."""
+"""Limit on suggestions of one kind: more than a person reads."""
 
 
 class Suggestion(NamedTuple):
-    """What could stand in place of the last `length` characters of the line; about: said beside it."""
+    """A replacement for the last `length` characters of the line. about: a remark shown next to it."""
 
     text: str
     length: int
@@ -28,7 +28,7 @@ class Suggestion(NamedTuple):
 
 
 def suggestions(session: Session, parser: CommandParser, line: str) -> Iterator[Suggestion]:
-    """Yield what may follow, or complete, the text before the cursor."""
+    """Yield completions of the text before the cursor."""
     text = line.lstrip()
     name, space, rest = text.partition(" ")
     if not space:
@@ -53,7 +53,7 @@ def suggestions(session: Session, parser: CommandParser, line: str) -> Iterator[
 
 
 def _starting(options: Iterable[str | tuple[str, str]], word: str) -> Iterator[tuple[str, str]]:
-    """Yield (text, about) of the options that begin with a word, letters of either case, a bounded number."""
+    """Yield (text, about) for at most `SHOWN` options that start with a word, ignoring case."""
     shown = 0
     for option in options:
         text, about = option if isinstance(option, tuple) else (option, "")
@@ -84,7 +84,7 @@ def _choices(session: Session, parser: CommandParser, kind: Completes, word: str
 
 
 def _files(word: str) -> Iterator[str]:
-    """Yield files and folders that begin as the word does."""
+    """Yield the files and folders next to the one the word names."""
     folder = Path(word) if word.endswith("/") else Path(word).parent
     try:
         found = sorted(folder.iterdir())
@@ -96,7 +96,7 @@ def _files(word: str) -> Iterator[str]:
 
 
 def _condition(session: Session, text: str) -> Iterator[Suggestion]:
-    """Yield fields, then signs, then the values the field has in the archive."""
+    """Yield fields, or after a field and its sign the values it has in the archive."""
     for sign in SIGNS:
         field, found, value = text.partition(sign)
         if found and field.strip() in session.values and not value.startswith("="):
@@ -116,5 +116,5 @@ def _condition(session: Session, text: str) -> Iterator[Suggestion]:
 
 
 def quoted(text: str) -> str:
-    """Put quotes around a word that a line could not hold as it is."""
+    """Put quotes around a word that contains spaces or special characters."""
     return f'"{text}"' if any(letter in text for letter in " '#\\") and '"' not in text else text

@@ -1,4 +1,4 @@
-"""The commands that keep something: the session as a script, hits as a file; and the log."""
+"""Session commands for files and the log: save, export, history, reload."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from slideseek_apps.session.search_session import Session
 
 
 def save(session: Session, text: str) -> None:
-    """Write the session as a script that does the same again."""
+    """Write the session as a script that repeats it."""
     (word,) = exactly(split_words(text), 1, "save FILE")
-    lines = [line for line in session.said if line.split()[0] not in ("save", "quit")]
+    lines = [line for line in session.lines if line.split()[0] not in ("save", "quit")]
     heading = f"# slideseek session {session.archive.root.name} --script {Path(word).name}"
     write_text(Path(word), "\n".join([heading, *lines]) + "\n")
     click.echo(f"wrote {len(lines)} command(s) to {word}")
 
 
 def export(session: Session, text: str) -> None:
-    """Write the last hits as CSV, JSON or an HTML page, by the file's ending."""
+    """Write the last hits as CSV, JSON or an HTML page, depending on the file's suffix."""
     (word,) = exactly(split_words(text), 1, "export FILE.csv, FILE.json or FILE.html")
     path, asked = Path(word), session.last()
     data = answer_json(asked.answer)
@@ -57,23 +57,23 @@ def export(session: Session, text: str) -> None:
 
 
 def history(session: Session, text: str) -> None:
-    """List the latest queries of the archive's log."""
+    """List the latest queries in the archive's log."""
     word = text.strip() or "10"
     if not word.isdecimal() or int(word) < 1:
-        raise UsageError(f"a number of queries is wanted, not {word!r}", "write: history 20")
+        raise UsageError(f"{word!r} is not a number of queries", "write: history 20")
     print_entries(open_log(session.archive).last(int(word)))
 
 
 def reload(session: Session, text: str) -> None:
-    """Load the archive again, after a build."""
+    """Reload the archive, after a build."""
     nothing_more(text, "reload")
     session.reload()
     click.echo(f"engine {session.engine}: {len(session.searcher.index.ids)} slides")
 
 
 COMMANDS = (
-    Command("save", "save FILE", "the session as a script that can be run again", save, ("file",)),
-    Command("export", "export FILE.csv|.json|.html", "the last hits as a file", export, ("file",)),
-    Command("history", "history [NUMBER]", "the latest queries, of this session and before", history),
-    Command("reload", "reload", "look at the archive again, after a build", reload),
+    Command("save", "save FILE", "write the session as a script", save, ("file",)),
+    Command("export", "export FILE.csv|.json|.html", "write the last hits to a file", export, ("file",)),
+    Command("history", "history [NUMBER]", "list the latest queries, of this session and earlier ones", history),
+    Command("reload", "reload", "reload the archive, after a build", reload),
 )

@@ -9,7 +9,7 @@ def register_commands(register: Register) -> None:
     register(
         "session",
         f"{here}.session_command:command",
-        "Search an archive in a conversation: filter, mark, explain, export.",
+        "Search an archive interactively: filter, mark, explain, export.",
     )
     register("history", f"{here}.history_command:command", "List the queries of an archive.")
     register("replay", f"{here}.replay_command:command", "Run a query of the history again: are the hits the same?")

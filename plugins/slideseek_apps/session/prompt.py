@@ -1,4 +1,4 @@
-"""The prompt: a line with history and completion, and a toolbar that says how the next search would be done."""
+"""The interactive prompt: history, completion, and a toolbar with the settings of the next search."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from slideseek_apps.session.search_session import Session
 
 
 class SessionCompleter(Completer):
-    """Offer to prompt_toolkit what may come next."""
+    """Completions for prompt_toolkit."""
 
     def __init__(self, session: Session, parser: CommandParser) -> None:
         self._session, self._parser = session, parser
@@ -31,7 +31,7 @@ class SessionCompleter(Completer):
 
 
 def converse(session: Session, parser: CommandParser, history_file: Path | None) -> None:
-    """Ask for lines and obey them until the person leaves; an error is told and the session goes on."""
+    """Read and run lines until the user leaves. An error is printed and the session goes on."""
     prompt: PromptSession[str] = PromptSession(
         history=_history(session, history_file),
         completer=SessionCompleter(session, parser),
@@ -42,7 +42,7 @@ def converse(session: Session, parser: CommandParser, history_file: Path | None)
     while True:
         try:
             line = prompt.prompt("slideseek> ")
-        except KeyboardInterrupt:  # gives up the line, as in a shell
+        except KeyboardInterrupt:  # cancels the line, as in a shell
             continue
         except EOFError:
             return
@@ -59,10 +59,10 @@ def converse(session: Session, parser: CommandParser, history_file: Path | None)
 
 
 def toolbar(session: Session) -> FormattedText:
-    """Say engine, k, mode, filters and marks in one line."""
+    """Return engine, k, mode, filters and marks in one line."""
     parts = [f"engine {session.engine}", f"k {session.k}", session.mode]
     if session.same_patient:
-        parts.append("own patient kept")
+        parts.append("own patient included")
     if session.other_centers:
         parts.append("other centres only")
     parts.append(" and ".join(session.where) if session.where else "no filter")
@@ -73,13 +73,13 @@ def toolbar(session: Session) -> FormattedText:
 
 
 def _history(session: Session, file: Path | None) -> History:
-    """Keep lines in a file of the user's; where that cannot be written, for this session only."""
+    """Keep lines in the user's history file, or for this session only if that cannot be written."""
     if file is None:
         return InMemoryHistory()
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.touch(mode=0o600)
     except OSError as error:
-        session.tell(f"note    lines are not kept for next time: {error}")
+        session.notify(f"note    the history of lines cannot be saved: {error}")
         return InMemoryHistory()
     return FileHistory(str(file))

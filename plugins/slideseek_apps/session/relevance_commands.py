@@ -15,13 +15,13 @@ VERDICTS = {"relevant": True, "not": False, "clear": None}
 
 
 def mark(session: Session, text: str) -> None:
-    """Remember what a person thinks of hits, for `more like these`."""
+    """Mark hits as relevant or not, for `more like these`."""
     *which, verdict = split_words(text) or [""]
     if not which and not verdict:
         _print_marks(session)
         return
     if verdict not in VERDICTS or not which:
-        raise UsageError(f"cannot read 'mark {text.strip()}'", "write: mark N relevant, mark N not, mark N clear")
+        raise UsageError(f"invalid: 'mark {text.strip()}'", "write: mark N relevant, mark N not, mark N clear")
     records = [session.record(part) for word in which for part in word.split(",") if part]
     asked = session.last()
     for record in records:
@@ -38,7 +38,7 @@ def mark(session: Session, text: str) -> None:
 def more(session: Session, text: str) -> None:
     """Search with the marks."""
     if text.strip() not in ("", "like these"):
-        raise UsageError(f"cannot read 'more {text.strip()}'", "write: more like these")
+        raise UsageError(f"invalid: 'more {text.strip()}'", "write: more like these")
     asked = session.last()
     if not session.marks:
         raise UsageError("nothing is marked", "mark hits first, such as: mark 1 relevant")
@@ -55,6 +55,8 @@ def _print_marks(session: Session) -> None:
 
 
 COMMANDS = (
-    Command("more", "more like these", "search with the marks: like the relevant, unlike the others", more, ("like",)),
+    Command(
+        "more", "more like these", "search with the marks: like the relevant hits, unlike the others", more, ("like",)
+    ),
     Command("mark", "mark N... relevant|not|clear", "judge hits for 'more like these'", mark, ("mark",)),
 )

@@ -1,4 +1,4 @@
-"""Run a session from a file or a pipe: the first line that fails stops it, and is named."""
+"""Run a session from a file or a pipe. The first line that fails stops it, and the error names that line."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from slideseek_apps.session.search_session import Session
 
 
 def run_script(session: Session, parser: CommandParser, lines: Iterable[str], name: str) -> None:
-    """Obey lines one by one, showing each before what it says; raise what stopped it with the number of its line."""
+    """Run lines one by one and echo each. An error is raised with the number of its line."""
     for number, line in enumerate(lines, start=1):
         text = line.strip()
         if not text.replace("\t", " ").isprintable():
-            raise UsageError(f"{name}, line {number}: this is not text", "give commands, one a line, in UTF-8")
+            raise UsageError(f"{name}, line {number}: this line is not text", "write one command per line, in UTF-8")
         if text and not text.startswith("#"):
             click.echo(f"> {text}")
         try:
@@ -24,11 +24,11 @@ def run_script(session: Session, parser: CommandParser, lines: Iterable[str], na
         except SessionEnd:
             return
         except SlideseekError as error:
-            raise type_of(error, f"{name}, line {number}: {error.cause}") from error
+            raise with_cause(error, f"{name}, line {number}: {error.cause}") from error
 
 
-def type_of(error: SlideseekError, cause: str) -> SlideseekError:
+def with_cause(error: SlideseekError, cause: str) -> SlideseekError:
     """Return an error with another cause and the same fix and exit code."""
-    told = SlideseekError(cause, error.fix)
-    told.exit_code = error.exit_code
-    return told
+    made = SlideseekError(cause, error.fix)
+    made.exit_code = error.exit_code
+    return made

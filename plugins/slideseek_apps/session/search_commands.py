@@ -1,4 +1,4 @@
-"""The commands that ask, and those that set how."""
+"""Session commands that search, and those that set how to search."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ SWITCH = {"on": True, "off": False}
 
 
 def search(session: Session, text: str) -> None:
-    """Search with what is named, or with the last query again under the present settings."""
+    """Search with the named query, or repeat the last query with the current settings."""
     words = split_words(text)
     request = _request(words) if words else replace(session.last().request, relevant=(), rejected=())
     show_answer(session, session.settle(request))
 
 
 def show_answer(session: Session, request: Request) -> None:
-    """Ask and print the answer, its notes and its number in the log."""
+    """Search and print the answer, its notes and its number in the log."""
     asked = session.ask(request)
     print_answer(asked.answer)
     for note in asked.answer.notes:
-        session.tell(f"note    {note}")
+        session.notify(f"note    {note}")
     if asked.number:
         click.echo(f"query {asked.number} in the log: {request.settings()}")
 
@@ -45,7 +45,9 @@ def where(session: Session, text: str) -> None:
     elif condition.startswith("drop "):
         number = condition.removeprefix("drop ").strip()
         if not number.isdecimal() or not 1 <= int(number) <= len(session.where):
-            raise UsageError(f"no filter {number!r}", f"there are {len(session.where)}: write: where drop NUMBER")
+            raise UsageError(
+                f"no filter {number!r}", f"there are {len(session.where)} filters; write: where drop NUMBER"
+            )
         del session.where[int(number) - 1]
     elif condition:
         plain = _unquoted(condition)
@@ -78,7 +80,7 @@ def count(session: Session, text: str) -> None:
     word = text.strip()
     if word:
         if not word.isdecimal() or not 1 <= int(word) <= 10000:
-            raise UsageError(f"k is a number from 1 to 10000, not {word!r}", "write: k 10")
+            raise UsageError(f"k must be a number from 1 to 10000, not {word!r}", "write: k 10")
         session.k = int(word)
     click.echo(f"k = {session.k}")
 
@@ -98,25 +100,25 @@ def horizontal(session: Session, text: str) -> None:
 
 
 def same_patient(session: Session, text: str) -> None:
-    """Leave the query's own patient and slide in or out."""
+    """Include or exclude the query's own patient and slide."""
     word = text.strip()
     if word and word not in SWITCH:
         raise UsageError(f"cannot read 'same-patient {word}'", "write: same-patient on, or: same-patient off")
     session.same_patient = SWITCH.get(word, session.same_patient)
-    click.echo(f"slides of the query's patient are {'kept' if session.same_patient else 'left out'}")
+    click.echo(f"slides of the query's patient are {'included' if session.same_patient else 'left out'}")
 
 
 def exclude_centre(session: Session, text: str) -> None:
-    """Leave out slides of the query's centre, or not."""
+    """Exclude slides of the query's centre, or not."""
     word = text.strip()
     if word and word not in SWITCH:
         raise UsageError(f"cannot read 'exclude-centre {word}'", "write: exclude-centre on, or: exclude-centre off")
     session.other_centers = SWITCH.get(word, session.other_centers)
-    click.echo(f"slides of the query's centre are {'left out' if session.other_centers else 'kept'}")
+    click.echo(f"slides of the query's centre are {'left out' if session.other_centers else 'included'}")
 
 
 def _request(words: list[str]) -> Request:
-    """Read the words of a search: one query, and options as on the command line."""
+    """Parse the arguments of a search: one query, and options as on the command line."""
     found: dict[str, Any] = {}
     plain: list[str] = []
     flags: set[str] = set()
@@ -128,20 +130,20 @@ def _request(words: list[str]) -> Request:
         elif name in OPTIONS:
             value = given or next(rest, "")
             if not value:
-                raise UsageError(f"{name} wants a value", f"write: {SEARCH_USAGE}")
+                raise UsageError(f"{name} needs a value", f"write: {SEARCH_USAGE}")
             found[name[2:]] = value
         elif word.startswith("--"):
             raise UsageError(f"search has no option {name!r}", f"write: {SEARCH_USAGE}")
         else:
             plain.append(word)
     if len(plain) != 1:
-        raise UsageError(f"one query is wanted, not {len(plain)}", "put a name with spaces into quotes")
+        raise UsageError(f"expected one query, not {len(plain)}", "put a name with spaces in quotes")
     found["kind"] = query_kind(found.get("region"), "patch" in flags, "case" in flags)
     if "mpp" in found:
         try:
             found["mpp"] = float(found["mpp"])
         except ValueError:
-            raise UsageError(f"--mpp is a number, not {found['mpp']!r}", "write: --mpp 0.5") from None
+            raise UsageError(f"--mpp: {found['mpp']!r} is not a number", "write: --mpp 0.5") from None
     return Request(text=plain[0], **found)
 
 
@@ -154,9 +156,9 @@ COMMANDS = (
     Command("search", SEARCH_USAGE, "find slides like a slide, file, region or case", search, ("slide",)),
     Command("where", "where [CONDITION | drop NUMBER | clear]", "add, drop or show filters", where, ("condition",)),
     Command("engine", "engine [NAME]", "search with another engine, or list them", engine, ("engine",)),
-    Command("k", "k [NUMBER]", "how many hits", count),
-    Command("vertical", "vertical", "among slides of the query's site only", vertical),
-    Command("horizontal", "horizontal", "in the whole archive", horizontal),
+    Command("k", "k [NUMBER]", "set the number of hits", count),
+    Command("vertical", "vertical", "search only slides of the query's site", vertical),
+    Command("horizontal", "horizontal", "search the whole archive", horizontal),
     Command("same-patient", "same-patient [on | off]", "keep the query's patient or not", same_patient, ("switch",)),
     Command("exclude-centre", "exclude-centre [on | off]", "leave out the query's centre", exclude_centre, ("switch",)),
 )  # fmt: skip

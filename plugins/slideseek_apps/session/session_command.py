@@ -1,4 +1,4 @@
-"""`slideseek session`: search in a conversation."""
+"""`slideseek session`: search interactively."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from slideseek.cli.output import say
 @archive_argument
 @archive_option
 @click.option("--engine", "name", help="The engine to start with (default: the first one configured).")
-@click.option("--script", type=click.Path(path_type=Path), help="Run the commands of this file, then end.")
+@click.option("--script", type=click.Path(path_type=Path), help="Run the commands in this file, then exit.")
 @click.option(
     "--pictures",
     type=click.Choice(["auto", "kitty", "iterm", "sixel", "blocks", "none"]),
@@ -24,10 +24,11 @@ from slideseek.cli.output import say
     help="How the terminal shows pictures.",
 )
 def command(argument: Path | None, folder: Path | None, name: str | None, script: Path | None, pictures: str) -> None:
-    """Search ARCHIVE in a conversation: it is loaded once, then queries are answered in milliseconds.
+    """Search ARCHIVE interactively. It is loaded once, then queries take milliseconds.
 
-    'help' lists the commands, TAB completes them, slide ids, fields, values and engines. Commands can also come from
-    --script FILE or a pipe; then the first one that fails ends the session, with its line and a non-zero exit code.
+    'help' lists the commands. TAB completes commands, slide ids, fields, values and engines. Commands can also come
+    from --script FILE or a pipe; the first one that fails then ends the session with its line number and a non-zero
+    exit code.
     """
     import os
     import shlex

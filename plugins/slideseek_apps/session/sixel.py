@@ -1,4 +1,4 @@
-"""Sixel graphics: six rows of pixels at a time, one colour after the other, runs written as counts."""
+"""Sixel graphics: bands of six pixel rows, one colour after another, run-length encoded."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _BITS = 1 << np.arange(6)
 
 
 def sixel_text(picture: UInt8) -> str:
-    """Return a picture, RGB uint8 (h, w, 3), as sixel with a palette of its own."""
+    """Return a picture, RGB uint8 (h, w, 3), as sixel text with its own palette."""
     image = Image.fromarray(picture).quantize(COLOURS, Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)
     numbers = np.asarray(image)
     height, width = numbers.shape

@@ -1,4 +1,4 @@
-"""The commands that look closer: at a slide, at two, at what made them match, and what a person thinks of it."""
+"""Session commands that show slides: show, compare, explain."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ PICTURE = "a picture of the evidence"
 
 
 class SlideCommands:
-    """The commands of this module, over a terminal that may show pictures."""
+    """The commands of this module, for a terminal that may show pictures."""
 
     def __init__(self, pictures: Pictures) -> None:
         self._pictures = pictures
 
     def show(self, session: Session, text: str) -> None:
-        """Show what is known of a slide, and its picture."""
+        """Show the metadata and the picture of a slide."""
         (word,) = exactly(split_words(text), 1, "show N")
         record = session.record(word)
         self._show_pictures(session, [record])
@@ -48,7 +48,7 @@ class SlideCommands:
         click.echo("not comparable" if distance is None else f"distance {distance:.6g} (engine {session.engine})")
 
     def explain(self, session: Session, text: str) -> None:
-        """Tell which patches made the query and a hit match; with a file, draw them."""
+        """Show which patches made the query and a hit match. With a file name, draw them."""
         words = split_words(text)
         if len(words) not in (1, 2):
             raise UsageError("explain what?", "write: explain N [FILE.png]")
@@ -76,9 +76,15 @@ class SlideCommands:
     def commands(self) -> tuple[Command, ...]:
         """Return the commands, bound to this terminal."""
         return (
-            Command("show", "show N", "a slide: N is a hit's rank, 0 the query, or an id", self.show, ("rank",)),
-            Command("compare", "compare N M", "two slides side by side, and their distance", self.compare, ("rank",)),
-            Command("explain", "explain N [FILE.png]", "which patches made it match", self.explain, ("rank", "file")),
+            Command(
+                "show", "show N", "show a slide: N is a hit's rank, 0 for the query, or an id", self.show, ("rank",)
+            ),
+            Command(
+                "compare", "compare N M", "show two slides side by side, and their distance", self.compare, ("rank",)
+            ),
+            Command(
+                "explain", "explain N [FILE.png]", "show which patches made it match", self.explain, ("rank", "file")
+            ),
         )
 
     def _show_pictures(self, session: Session, records: list[SlideRecord]) -> None:
@@ -90,7 +96,7 @@ class SlideCommands:
                 with open_slide(session.archive.slide_path(record), record.id, record.mpp) as slide:
                     thumbnails.append(slide.thumbnail(THUMBNAIL_SIDE))
             except SlideseekError as error:
-                session.tell(f"note    no picture of {record.id!r}: {error.cause}")
+                session.notify(f"note    no picture of {record.id!r}: {error.cause}")
         if thumbnails:
             self._pictures.show(beside(thumbnails))
 
@@ -108,9 +114,8 @@ def beside(images: list[UInt8], gap: int = 12) -> UInt8:
 
 
 def _facts(record: SlideRecord) -> list[list[str]]:
-    named = {"patient": record.patient, "site": record.site, "diagnosis": record.label, "centre": record.center}
-    rows = [[name, value] for name, value in {**named, **record.fields}.items() if value]
-    return [*rows, ["file", record.path]] if record.path else rows
+    known = {**record.readable_facts(), **record.fields, "file": record.path}
+    return [[name, value] for name, value in known.items() if value]
 
 
 def _equal(name: str, left: dict[str, str], right: dict[str, str]) -> str:

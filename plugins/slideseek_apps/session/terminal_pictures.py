@@ -1,7 +1,7 @@
-"""Pictures in a terminal: by the protocol of kitty, iTerm2 or sixel where it has one, else as blocks of colour.
+"""Pictures in a terminal: with the protocol of kitty, iTerm2 or sixel, or as blocks of colour.
 
-Detection goes by what a terminal says of itself in the environment; where that says nothing, and inside tmux, which
-keeps the variables of the terminal around it, by asking what it can do (its device attributes, of which 4 is sixel).
+The protocol is detected from environment variables. If they do not say, and inside tmux, which inherits the variables
+of the surrounding terminal, the terminal is queried for its device attributes (attribute 4 is sixel).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ANSWER_SECONDS = 0.25
 
 
 class Pictures:
-    """Show pictures by one protocol; `none` shows nothing."""
+    """Show pictures with one protocol; `none` shows nothing."""
 
     def __init__(self, protocol: PictureProtocol) -> None:
         self.protocol = protocol
@@ -46,7 +46,7 @@ class Pictures:
 
 
 def encode(picture: UInt8, protocol: PictureProtocol) -> str:
-    """Return what makes a terminal show a picture."""
+    """Return the escape sequences that show a picture."""
     if protocol == "kitty":
         return _kitty(_png(picture))
     if protocol == "iterm":
@@ -69,7 +69,7 @@ def detect(environment: Mapping[str, str]) -> PictureProtocol:
 
 
 def from_environment(environment: Mapping[str, str]) -> PictureProtocol:
-    """Return what a terminal's variables promise; without any promise of colour, `none`."""
+    """Return the protocol according to the environment variables; `none` if they do not mention colour."""
     term, program = environment.get("TERM", ""), environment.get("TERM_PROGRAM", "")
     if not environment.get("TMUX") and not term.startswith(("screen", "tmux")):
         if environment.get("KITTY_WINDOW_ID") or term in ("xterm-kitty", "xterm-ghostty") or program == "ghostty":
@@ -80,7 +80,7 @@ def from_environment(environment: Mapping[str, str]) -> PictureProtocol:
 
 
 def _device_attributes() -> list[str]:
-    """Ask the terminal for its attributes; none when it does not answer at once, or this is no POSIX system."""
+    """Query the terminal for its attributes. Empty if it does not answer at once, or without POSIX terminals."""
     try:
         import termios
         import tty
@@ -108,7 +108,7 @@ def _png(picture: UInt8) -> bytes:
 
 
 def _kitty(png: bytes) -> str:
-    """Send a PNG in chunks; the first carries the settings, all but the last say that more comes."""
+    """Send a PNG in chunks; the first has the settings, all but the last announce another."""
     data = base64.b64encode(png).decode("ascii")
     chunks = [data[start : start + CHUNK] for start in range(0, len(data), CHUNK)]
     parts = []

@@ -1,1 +1,1 @@
-"""The viewer in the browser: a local server over one archive, and the page it serves."""
+"""The browser viewer: a local server for one archive, and the page it serves."""

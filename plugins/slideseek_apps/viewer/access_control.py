@@ -1,8 +1,8 @@
-"""Who may ask: this machine, this page, this token. A wrapper around the whole application.
+"""Access control: only this machine, this page and this token. A wrapper around the whole application.
 
-A page elsewhere on the web can make a browser send requests to a server on the same machine. So the name in `Host` must
-be ours (a foreign name that was made to point here is refused), a foreign `Origin` is refused, and nothing but the sign
-at the door is served without the token, which the address printed at the start carries once and a cookie carries then.
+Any web page can make a browser send requests to a server on the same machine. So the name in `Host` must be ours (a
+foreign name that resolves to this machine is rejected), a foreign `Origin` is rejected, and without the token only a
+static notice is served. The printed address contains the token once; after that a cookie does.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 TOKEN_PARAMETER = "token"
 
 OPENSEADRAGON_STYLE = "sha256-9xTiqzfwFaL2SGb1rmr8gysEwVVjIvqWAgmZgqFqpEE="
-"""The one style rule OpenSeadragon puts into a page itself (no outline on touch screens), allowed by its digest."""
+"""The one style rule that OpenSeadragon adds to a page (no outline on touch screens), allowed by its digest."""
 
 HEADERS = {
     "content-security-policy": (
@@ -37,22 +37,22 @@ HEADERS = {
     "permissions-policy": "camera=(), microphone=(), geolocation=()",
 }
 
-DOOR = (
+NOTICE = (
     "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'>"
     "<title>slideseek</title><h1>slideseek</h1><p>Open the address that <code>slideseek serve</code> printed when it"
-    " started: it carries the key to this server. Afterwards this link works too.</p></html>"
+    " started. It contains the key to this server. After that, this link works too.</p></html>"
 )
 
 
 class Guard:
-    """Let through only requests of this page on this machine; put the security headers on every answer."""
+    """Accept only requests from this page on this machine, and add security headers to every response."""
 
     def __init__(self, app: ASGIApp, token: str, port: int, names: Iterable[str], upload_bytes: int) -> None:
         self._app = app
         self._token = token
         self._hosts = frozenset(f"{name}:{port}" for name in names)
         self._origins = frozenset(f"http://{host}" for host in self._hosts)
-        self._cookie = f"slideseek-{port}"  # cookies do not know ports: two servers must not share one
+        self._cookie = f"slideseek-{port}"  # cookies ignore ports: two servers must not share one
         self._upload_bytes = upload_bytes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -65,23 +65,23 @@ class Guard:
         answer = _Answer(send)
         headers = Headers(scope=scope)
         if headers.get("host", "").lower() not in self._hosts:
-            await answer.refuse(421, "this server does not go by that name", "open the address it printed")
+            await answer.refuse(421, "the host name is not accepted", "open the address the server printed")
         elif ((origin := headers.get("origin")) is not None and origin.lower() not in self._origins) or (
             scope["path"].startswith("/api/") and headers.get("sec-fetch-site") in ("cross-site", "same-site")
         ):
-            await answer.refuse(403, "requests from other pages are refused", "open the address the server printed")
+            await answer.refuse(403, "requests from other sites are rejected", "open the address the server printed")
         elif (where := self._entrance(scope)) is not None:
             await answer.redirect(where, f"{self._cookie}={self._token}; Path=/; HttpOnly; SameSite=Strict")
         elif not self._knows(headers):
             if scope["path"].startswith("/api/"):
                 await answer.refuse(401, "the token is missing or wrong", "open the address the server printed")
             else:
-                await answer.page(401, DOOR)
+                await answer.page(401, NOTICE)
         else:
             await self._pass(scope, headers, receive, answer)
 
     def _entrance(self, scope: Scope) -> str | None:
-        """Return where to go on without the token in the address; None when there is no right token in it."""
+        """Return the address without the token if it contains the right token, else None."""
         if scope["path"] != "/":
             return None
         parameters = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
@@ -103,7 +103,7 @@ class Guard:
 
     async def _pass(self, scope: Scope, headers: Headers, receive: Receive, answer: _Answer) -> None:
         stated = headers.get("content-length", "0")
-        too_large = f"more than {self._upload_bytes:,} bytes were sent"
+        too_large = f"the request is larger than {self._upload_bytes:,} bytes"
         if stated.isdecimal() and int(stated) > self._upload_bytes:
             await answer.refuse(413, too_large, "send a smaller image")
             return
@@ -113,7 +113,7 @@ class Guard:
             nonlocal got
             message = await receive()
             got += len(message.get("body", b""))
-            if got > self._upload_bytes:  # no length was stated, or a wrong one
+            if got > self._upload_bytes:  # the length was missing or wrong
                 raise HTTPException(413, too_large, {"connection": "close"})
             return message
 
@@ -121,7 +121,7 @@ class Guard:
 
 
 class _Answer:
-    """Send answers with the security headers."""
+    """Send responses with the security headers."""
 
     def __init__(self, send: Send) -> None:
         self._send = send
@@ -147,7 +147,7 @@ class _Answer:
 
     async def _whole(self, status: int, body: bytes, headers: list[tuple[bytes, bytes]]) -> None:
         headers = [*headers, (b"content-length", str(len(body)).encode())]
-        # The rest of a refused body is not read, so the connection cannot be used again.
+        # The rest of a rejected body is not read, so the connection cannot be reused.
         headers += [(b"connection", b"close")] if status == 413 else []
         await self.send({"type": "http.response.start", "status": status, "headers": headers})
         await self.send({"type": "http.response.body", "body": body})

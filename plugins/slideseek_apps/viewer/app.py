@@ -1,4 +1,4 @@
-"""The application: routes, the page's files, and every error as one JSON shape."""
+"""The web application: routes, static files, and errors as JSON."""
 
 from __future__ import annotations
 
@@ -22,32 +22,32 @@ from slideseek_apps.viewer.worker_pools import BusyError
 OPENAPI = "/api/openapi.json"
 
 HOW_TO_GIVE = {
-    "k": "ask for one hit or more",
+    "k": "request one hit or more",
     "site": "choose the site of the image",
     "center": "search without leaving out the centre",
 }
-"""How the parameters of a search are given on the page, for errors about them."""
+"""How a user sets the parameters of a search on the page, for errors about them."""
 
 ERRORS: dict[int | str, dict[str, Any]] = {
-    400: {"model": Problem, "description": "What was asked cannot be."},
+    400: {"model": Problem, "description": "The request is invalid."},
     401: {"model": Problem, "description": "The token is missing or wrong."},
-    403: {"model": Problem, "description": "Another page asked."},
+    403: {"model": Problem, "description": "The request came from another site."},
     404: {"model": Problem, "description": "There is no such slide, tile or patch."},
     409: {"model": Problem, "description": "The archive is not ready for this, or the slide cannot be read."},
-    413: {"model": Problem, "description": "Too many bytes were sent."},
-    422: {"model": Problem, "description": "A value is not of the form asked for."},
-    503: {"model": Problem, "description": "Too much is waiting: ask again a second later."},
+    413: {"model": Problem, "description": "The body is too large."},
+    422: {"model": Problem, "description": "A value has the wrong format."},
+    503: {"model": Problem, "description": "The server is busy: try again in a second."},
 }
 
 
 def make_app(services: Services) -> FastAPI:
-    """Return the application over `services`; it is to be wrapped in a `Guard`."""
+    """Return the application over `services`; wrap it in a `Guard`."""
     app = FastAPI(
         title="slideseek",
         version=__version__,
-        summary="Browse an archive of whole slides and search it by what slides look like.",
+        summary="Browse an archive of whole-slide images and search it by image content.",
         openapi_url=OPENAPI,
-        docs_url=None,  # the stock pages load scripts from elsewhere
+        docs_url=None,  # the default pages load scripts from other hosts
         redoc_url=None,
         redirect_slashes=False,
     )
@@ -75,7 +75,7 @@ def _serve_page(app: FastAPI) -> None:
     async def asset(request: Request, path: str) -> Response:
         found = assets.get(path)
         if found is None:
-            raise NotThereError("there is no such file", "go to the start page")
+            raise NotThereError("no such file", "go to the start page")
         return send(found, request)
 
     app.add_api_route("/", page, include_in_schema=False)
@@ -83,10 +83,14 @@ def _serve_page(app: FastAPI) -> None:
 
 
 def _describe_token(app: FastAPI) -> None:
-    """Say in the OpenAPI document that every route needs the token: the guard around the application checks it."""
+    """Document in OpenAPI that every route needs the token, which the guard checks."""
     made = app.openapi()
     made.setdefault("components", {})["securitySchemes"] = {
-        "token": {"type": "http", "scheme": "bearer", "description": "The token in the address printed at the start."}
+        "token": {
+            "type": "http",
+            "scheme": "bearer",
+            "description": "The token in the printed address.",
+        }
     }
     made["security"] = [{"token": []}]
 
@@ -107,13 +111,13 @@ def _report_errors(app: FastAPI) -> None:
 
     @app.exception_handler(BusyError)
     async def busy(_: Request, __: BusyError) -> Response:
-        return _problem(503, "the server has too much to do", "try again in a moment", {"retry-after": "1"})
+        return _problem(503, "the server is busy", "try again in a moment", {"retry-after": "1"})
 
     @app.exception_handler(RequestValidationError)
     async def invalid(_: Request, error: RequestValidationError) -> Response:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first.get("loc", ())[1:])
-        return _problem(422, f"{where}: {first.get('msg', 'not valid')}"[:300], f"see {OPENAPI}")
+        return _problem(422, f"{where}: {first.get('msg', 'invalid')}"[:300], f"see {OPENAPI}")
 
     @app.exception_handler(HTTPException)
     async def http_error(_: Request, error: HTTPException) -> Response:
@@ -121,8 +125,8 @@ def _report_errors(app: FastAPI) -> None:
 
     @app.exception_handler(Exception)
     async def bug(_: Request, __: Exception) -> Response:
-        # The traceback goes to the terminal of the server, not over the network.
-        return _problem(500, f"this is a bug of slideseek {__version__}", "report it with what the terminal shows")
+        # The traceback goes to the server's terminal, not over the network.
+        return _problem(500, f"this is a bug in slideseek {__version__}", "report it with the output in the terminal")
 
 
 def _problem(status: int, error: str, fix: str, headers: Mapping[str, str] | None = None) -> JSONResponse:

@@ -1,4 +1,4 @@
-"""Tell cheaply whether an archive is still what it was when it was loaded."""
+"""Detect cheaply whether an archive has changed since it was loaded."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from slideseek.config import CONFIG_NAME
 
 LOOK_EVERY_SECONDS = 1.0
 
-# Triggers of the catalogue count every change of the slides' records and of the codes; the log of queries is not in it.
+# Triggers in the catalogue count every change to slide records and codes. The query log is not included.
 _PARTS = (
     "SELECT settings, value FROM generations ORDER BY settings",
     "SELECT settings, key FROM models ORDER BY settings",
@@ -21,7 +21,7 @@ _PARTS = (
 
 
 class ArchiveWatcher:
-    """Watch one archive. The catalogue is read only after someone has written to it, and at most once a second."""
+    """Watch one archive. The catalogue is read only after a write, and at most once per second."""
 
     def __init__(self, archive: Archive) -> None:
         self._archive = archive
@@ -31,7 +31,7 @@ class ArchiveWatcher:
         self._stamp = ""
 
     def stamp(self) -> str:
-        """Return a name of the archive's present state: equal names, equal slides, codes and configuration."""
+        """Return a digest of the archive's state: equal digests mean equal slides, codes and configuration."""
         if time.monotonic() - self._looked < LOOK_EVERY_SECONDS:
             return self._stamp
         self._looked = time.monotonic()

@@ -1,4 +1,4 @@
-"""The page's own files, read once from the installed package: no request ever reaches the file system."""
+"""The static files of the page, read once from the installed package. No request reaches the file system."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _TYPES = {
 
 @dataclass(frozen=True, slots=True)
 class Asset:
-    """A file of the page with its type and the digest browsers compare."""
+    """A static file with its media type and ETag."""
 
     data: bytes
     kind: str
@@ -27,7 +27,7 @@ class Asset:
 
 
 def load_assets() -> dict[str, Asset]:
-    """Return the files below `static/` by their path from there, such as `js/main.js`."""
+    """Return the files in `static/` by relative path, such as `js/main.js`."""
     return dict(_walk(resources.files("slideseek_apps.viewer").joinpath("static"), ""))
 
 

@@ -1,18 +1,18 @@
-"""Keep places on the disk out of what is sent: messages name files, answers must not tell where they lie."""
+"""Prevent path leakage: messages may name files, but responses must not contain their folders."""
 
 from __future__ import annotations
 
 import re
 
-# A root (`/`, `C:\`, `\\host`) that does not stand within a word, folders, and the last part, which is kept.
+# A root (`/`, `C:\`, `\\host`) outside a word, folders, and the last part, which is kept.
 _PART = r"[^\s'\",;:()\\/]+"
 _ABSOLUTE = re.compile(rf"(?<![\w.:/\\])(?:[A-Za-z]:[\\/]|/|\\\\)(?:{_PART}[\\/])*({_PART})")
 
 
 def without_paths(text: str, *known: str) -> str:
-    """Return a message with every absolute path cut down to its last part.
+    """Return a message with every absolute path reduced to its last part.
 
-    known: paths that are surely in it, cut first: they may hold blanks, which no pattern can tell from the text's own.
+    known: paths that may occur in it. They are replaced first, because a pattern cannot find paths with spaces.
     """
     for path in known:
         if path:

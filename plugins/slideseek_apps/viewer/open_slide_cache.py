@@ -1,4 +1,4 @@
-"""Slides kept open between tiles: the latest few, closed when nobody reads them any more."""
+"""Cache of open slides: the most recently used stay open between tiles, and are closed after their last reader."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from slideseek.slides.pyramid import PyramidSlide
 
 MAX_OPEN = 24
 MAX_BYTES = 2**30
-"""Pixels of plain images, which are held whole: more than this and the oldest are closed."""
+"""Limit for plain images, which are held in memory as a whole. Above it the oldest are closed."""
 
 
 @dataclass(slots=True)
@@ -32,7 +32,7 @@ class _Kept:
 
 
 class OpenSlideCache:
-    """Lend open slides to any thread. A slide lent out is never closed under its reader."""
+    """Lend open slides to any thread. A slide is never closed while it is being read."""
 
     def __init__(self, most: int = MAX_OPEN, nbytes: int = MAX_BYTES) -> None:
         self._most = most
@@ -45,13 +45,13 @@ class OpenSlideCache:
 
     @contextmanager
     def lend(self, name: str, opened: Callable[[], PyramidSlide]) -> Iterator[PyramidSlide]:
-        """Lend the slide of a name, opened with `opened` when it is not open; what that raises is raised here."""
+        """Lend the slide with a name. If it is not open, call `opened`, whose errors are raised here."""
         with self._lock:
             kept = self._kept.setdefault(name, _Kept())
             self._kept.move_to_end(name)
             kept.readers += 1
         try:
-            with kept.opening:  # two tiles of one slide wait for one opening; other slides do not wait
+            with kept.opening:  # two tiles of one slide open it once; other slides do not wait
                 if kept.slide is None:
                     kept.slide = opened()
             yield kept.slide
@@ -63,7 +63,7 @@ class OpenSlideCache:
             self._tidy(kept)
 
     def close(self) -> None:
-        """Close all that nobody reads; the rest is closed by its last reader."""
+        """Close all slides not in use; the others are closed by their last reader."""
         with self._lock:
             dropped = list(self._kept.values())
             self._kept.clear()

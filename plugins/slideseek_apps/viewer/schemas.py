@@ -1,4 +1,4 @@
-"""What the API takes and gives: the page uses exactly this, and `/api/openapi.json` describes it."""
+"""Requests and responses of the API. The page uses the same API; `/api/openapi.json` describes it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from slideseek_apps.viewer.opaque_slide_keys import KEY_PATTERN
 from slideseek_apps.viewer.uploads import PATCH_PATTERN
 
 FARTHEST = 10_000_000
-"""Largest coordinate, in level-0 pixels, that is worth looking at: four times the largest scanner's."""
+"""Largest accepted coordinate in level-0 pixels: four times that of the largest scanners."""
 
 SlideKey: TypeAlias = Annotated[str, Field(pattern=KEY_PATTERN, description="Opaque key of a slide.")]
 PatchKey: TypeAlias = Annotated[str, Field(pattern=PATCH_PATTERN, description="Key of an uploaded patch image.")]
@@ -19,7 +19,7 @@ Corner: TypeAlias = Annotated[int, Field(ge=0, le=FARTHEST)]
 Extent: TypeAlias = Annotated[int, Field(ge=1, le=FARTHEST)]
 
 
-class _Asked(BaseModel):
+class _RequestBody(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=False)
 
 
@@ -31,9 +31,9 @@ class Problem(BaseModel):
 
 
 class EngineOut(BaseModel):
-    """An engine of the archive. `problem` says why it cannot be searched; it is empty when it can.
+    """An engine of the archive. `problem` says why it cannot be searched, and is empty if it can.
 
-    `unit` is what its distances count; `patch_um` is the side of one of its patches in µm.
+    `unit` is the unit of its distances; `patch_um` is the side of a patch in µm.
     """
 
     name: str
@@ -59,7 +59,7 @@ class ArchiveOut(BaseModel):
 
 
 class SlideOut(BaseModel):
-    """A slide as the catalogue knows it. `version` changes when its pixels may have.
+    """A slide in the catalogue. `version` changes when its pixels may have changed.
 
     A query that is not a slide of the archive, such as an uploaded patch, has an empty `key`.
     """
@@ -75,7 +75,7 @@ class SlideOut(BaseModel):
 
 
 class PageOut(BaseModel):
-    """One page of slides out of `total` that pass."""
+    """One page of the `total` slides that pass the filters."""
 
     total: int
     offset: int
@@ -90,7 +90,7 @@ class FacetValue(BaseModel):
 
 
 class FacetOut(BaseModel):
-    """A field to sort slides out by."""
+    """A field to filter slides by."""
 
     name: str
     values: list[FacetValue]
@@ -100,8 +100,8 @@ class ImageOut(BaseModel):
     """The pixels of a slide.
 
     Width and height are of the finest level in square pixels: multiply level-0 coordinates by `stretch` (which is 1, 1
-    for nearly every scanner). `mpp` is µm per such pixel. Level `levels - 1` is the finest, each one before it half of
-    the next; tiles are `tile` pixels a side, smaller at the right and lower edge.
+    for nearly every scanner). `mpp` is µm per such pixel. Level `levels - 1` is the finest, each lower level half the
+    size of the next. Tiles are `tile` pixels wide and high, smaller at the right and bottom edge.
     """
 
     width: int
@@ -115,21 +115,21 @@ class ImageOut(BaseModel):
 
 
 class SlideDetail(BaseModel):
-    """A slide with what is known of its pixels; `image` is null and `problem` says why when it cannot be read."""
+    """A slide with facts about its pixels. If it cannot be read, `image` is null and `problem` says why."""
 
     slide: SlideOut
     image: ImageOut | None
     problem: Problem | None
 
 
-class SlideQuery(_Asked):
+class SlideQuery(_RequestBody):
     """Query with a slide of the archive."""
 
     kind: Literal["slide"]
     slide: SlideKey
 
 
-class RegionQuery(_Asked):
+class RegionQuery(_RequestBody):
     """Query with a rectangle of a slide, in its level-0 pixels."""
 
     kind: Literal["region"]
@@ -140,11 +140,11 @@ class RegionQuery(_Asked):
     height: Extent
 
 
-class PatchQuery(_Asked):
+class PatchQuery(_RequestBody):
     """Query with an uploaded patch image.
 
-    What is known of it: `site`, for vertical search and conditioned encoders; `patient`, whose slides are left out;
-    `center`, for `exclude_center`; `mpp`, µm per pixel, to cut the field of a patch from its middle.
+    Optional metadata: `site`, for vertical search and conditioned encoders; `patient`, whose slides are left out;
+    `center`, for `exclude_center`; `mpp`, µm per pixel, to crop the field of one patch from the middle.
     """
 
     kind: Literal["patch"]
@@ -158,11 +158,11 @@ class PatchQuery(_Asked):
 QueryIn: TypeAlias = Annotated[SlideQuery | RegionQuery | PatchQuery, Field(discriminator="kind")]
 
 
-class SearchIn(_Asked):
+class SearchIn(_RequestBody):
     """A search. `where`: conditions such as `site=lung` or `age>=60`, all of which must hold.
 
-    `mode`: `vertical` looks among slides of the query's site only. The query's own patient is left out unless
-    `include_same_patient`; with `exclude_center` its whole centre is.
+    `mode`: `vertical` searches only slides of the query's site. The query's own patient is left out unless
+    `include_same_patient` is set; `exclude_center` leaves out its whole centre.
     """
 
     engine: Name
@@ -175,7 +175,7 @@ class SearchIn(_Asked):
 
 
 class HitOut(BaseModel):
-    """One hit: a smaller distance is more alike. `agrees`: its diagnosis is the query's; null when unknown."""
+    """One hit; a smaller distance is more similar. `agrees`: whether its diagnosis is the query's, null if unknown."""
 
     rank: int
     distance: float
@@ -184,7 +184,7 @@ class HitOut(BaseModel):
 
 
 class VoteOut(BaseModel):
-    """What most hits carry: `agreeing` of `hits` carry `value`, `labelled` any; `confidence` is the agreeing share."""
+    """The majority vote: `agreeing` of `hits` have `value`, `labelled` have any value; `confidence` is the share."""
 
     value: str
     agreeing: int
@@ -210,8 +210,8 @@ class AnswerOut(BaseModel):
     notes: list[str]
 
 
-class ExplainIn(_Asked):
-    """A question why a slide was found."""
+class ExplainIn(_RequestBody):
+    """A request to explain a hit."""
 
     engine: Name
     query: QueryIn
@@ -219,14 +219,14 @@ class ExplainIn(_Asked):
 
 
 class SideOut(BaseModel):
-    """The patches of one side: (x, y, side) in level-0 pixels, and what each adds; higher is more alike."""
+    """The patches of one side: (x, y, side) in level-0 pixels, and their contributions; higher is more similar."""
 
     boxes: list[tuple[int, int, float]]
     parts: list[float]
 
 
 class PairOut(BaseModel):
-    """A patch of the query and the patch of the hit most like it: positions in the boxes of their sides."""
+    """A patch of the query and the most similar patch of the hit, as positions in the boxes of their sides."""
 
     query: int
     hit: int
@@ -236,7 +236,7 @@ class PairOut(BaseModel):
 class EvidenceOut(BaseModel):
     """What made a hit similar.
 
-    `contributions`: `value` is the similarity, and the parts of either side add up to it. `pairs`: `value` is the
+    `contributions`: `value` is the similarity, and the parts of each side add up to it. `pairs`: `value` is the
     distance, the median over pairs; a part is minus the distance of the patch's pair.
     """
 
@@ -249,7 +249,7 @@ class EvidenceOut(BaseModel):
 
 
 class PatchOut(BaseModel):
-    """An uploaded patch image, held until the server stops or 32 others have come."""
+    """An uploaded patch image, kept until the server stops or 32 newer ones are uploaded."""
 
     patch: str
     width: int

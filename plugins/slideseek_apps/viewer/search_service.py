@@ -1,4 +1,4 @@
-"""Answer queries over one archive: one searcher per engine, loaded once, and again when the archive has changed."""
+"""Search one archive: one searcher per engine, reloaded when the archive has changed."""
 
 from __future__ import annotations
 
@@ -23,15 +23,14 @@ from slideseek_apps.viewer.archive_watcher import ArchiveWatcher
 from slideseek_apps.viewer.slide_directory import SlideDirectory
 
 MAX_QUERIES = 24
-"""Queries kept made, with their features: explaining a hit must not read the region again."""
+"""Number of cached queries with their features. Explaining a hit must not read the region again."""
 
 
 @dataclass(frozen=True, slots=True)
 class EngineFacts:
-    """What a person should know to choose an engine. problem: why it cannot be searched, "" when it can.
+    """What a user needs to know to choose an engine. problem: why it cannot be searched, "" if it can.
 
-    unit: what its distances count, "" when that has no name. patch_um: side of a patch in µm, None when it is not one
-    number.
+    unit: unit of its distances, "" if there is none. patch_um: side of a patch in µm, None if patches differ.
     """
 
     name: str
@@ -45,7 +44,7 @@ class EngineFacts:
 
 
 class SearchService:
-    """Hold what is loaded of one archive. Any thread may call; making a query and explaining are one at a time."""
+    """The loaded state of one archive. Thread-safe; queries are made and hits explained one at a time."""
 
     def __init__(self, archive: Archive, registry: Registry, session: str) -> None:
         self.archive = archive
@@ -61,21 +60,21 @@ class SearchService:
 
     @property
     def directory(self) -> SlideDirectory:
-        """The slides as they are now; reading them again after a change takes a second for 100,000."""
+        """The current slides. Reloading after a change takes about a second for 100,000 slides."""
         self._refresh()
         return self._directory
 
     @property
     def loaded(self) -> SlideDirectory:
-        """The slides as they were when they were last read: at once, for the many requests of one picture."""
+        """The slides as last loaded, without a check for changes: fast, for the many requests of one picture."""
         return self._directory
 
     def unit(self, engine: str) -> str:
-        """Return what the distances of an engine count, "" when that has no name."""
+        """Return the unit of an engine's distances, "" if there is none."""
         return self._searcher(engine).engine.spec.unit
 
     def engines(self) -> list[EngineFacts]:
-        """Return the configured engines, those that cannot be searched with the reason."""
+        """Return the configured engines. Those that cannot be searched have a `problem`."""
         self._refresh()
         found = []
         for config in self.archive.config.engines:
@@ -91,14 +90,14 @@ class SearchService:
         return found
 
     def search(self, engine: str, request: Request) -> Answer:
-        """Answer a request, and keep it in the archive's log."""
+        """Run a request and log it in the archive."""
         searcher = self._searcher(engine)
         with _naming_the_image(request):
             query = self._query(searcher, request)
-            with self._loading:  # an index that follows its archive may be opened again by a search
+            with self._loading:  # a search may reopen an index that follows its archive
                 result = request.run(searcher, query)
         with self._loading:
-            if request.kind == "patch":  # never a slide's file: the image lies where uploads do, which nobody need know
+            if request.kind == "patch":  # the path of an upload is private and must not be logged
                 result = result.without_upload()
             log_result(searcher, result, source="serve", session=self._session)
         return result.answer
@@ -112,7 +111,7 @@ class SearchService:
                 return Explainer(searcher).explain(query, hit_id)
 
     def warm(self) -> None:
-        """Load the directory and search every engine once, so that the first search is as fast as the next."""
+        """Load the directory and search every engine once, so the first search is as fast as later ones."""
         for facts in self.engines():
             if not facts.problem:
                 searcher = self._searcher(facts.name)
@@ -121,10 +120,10 @@ class SearchService:
                     request.run(searcher, self._query(searcher, request))
 
     def prepare(self) -> None:
-        """Load every engine's components and model, which a region, a patch and some evidence need."""
+        """Load every engine's components and model, which regions, patches and some evidence need."""
         for facts in self.engines():
             if not facts.problem:
-                # A component that cannot be loaded is reported to the first person who needs it.
+                # A component that cannot be loaded is reported on the first request that needs it.
                 with contextlib.suppress(SlideseekError), self._making:
                     self._searcher(facts.name).queries.prepared()
 
@@ -148,14 +147,14 @@ class SearchService:
             return self._searchers[name]
 
     def _query(self, searcher: Searcher, request: Request) -> Query:
-        """Make a query or take it from the latest ones; how to search does not change it."""
+        """Make a query or take it from the cache. It does not depend on the search settings."""
         question = request.question()
         name = searcher.engine.name, question
         with self._loading:
             if (kept := self._queries.get(name)) is not None:
                 return kept
         if question.kind == "slide":
-            # Never a file: whatever a request holds, only slides of the archive are read.
+            # Never a file: only slides of the archive are read, whatever the request contains.
             made = searcher.queries.stored(question.text)
         elif question.kind == "region" and self.archive.catalog.slides.get(question.text) is None:
             raise no_slide(question.text)
@@ -190,5 +189,5 @@ def _naming_the_image(request: Request) -> Iterator[None]:
 
 
 def no_slide(key: str) -> UsageError:
-    """Return the error for a key that names no slide of the archive."""
+    """Return the error for a key that matches no slide."""
     return UsageError(f"no slide {key} in this archive", "it may have been removed: go back to the list of slides")

@@ -20,14 +20,14 @@ DEFAULT_PORT = 8765
     type=click.IntRange(0, 65535),
     default=DEFAULT_PORT,
     show_default=True,
-    help="The port on this machine; 0 takes any that is free.",
+    help="Port on this machine; 0 takes any free port.",
 )
 @click.option("--open", "open_page", is_flag=True, help="Open the page in the browser.")
 @json_option
 def command(argument: Path | None, folder: Path | None, port: int, open_page: bool, as_json: bool) -> None:
-    """Browse ARCHIVE and search it in the browser, on this machine only.
+    """Browse and search ARCHIVE in the browser, on this machine only.
 
-    Prints an address that carries a random key: open it once. Stop with Ctrl-C.
+    Prints an address with a random key: open it once. Stop with Ctrl-C.
     """
     import json
     import signal
@@ -35,7 +35,7 @@ def command(argument: Path | None, folder: Path | None, port: int, open_page: bo
 
     from slideseek.errors import SlideseekError
 
-    out = sys.stdout  # while components are loaded in the background, what is printed goes to standard error
+    out = sys.stdout  # while components load in the background, sys.stdout is redirected to standard error
     with open_archive(chosen_archive(argument, folder)) as archive:
         root = archive.root
     try:
@@ -53,7 +53,7 @@ def command(argument: Path | None, folder: Path | None, port: int, open_page: bo
         if open_page:
             click.launch(running.url)
         try:
-            # A service manager's way to stop a program: the uploads are deleted then too.
+            # Service managers send SIGTERM: uploads must be deleted then too.
             signal.signal(signal.SIGTERM, signal.default_int_handler)
             running.wait()
         except KeyboardInterrupt:

@@ -1,4 +1,4 @@
-"""Start the viewer: bind to this machine only, make the token, run until stopped."""
+"""Start the viewer: bind to this machine only, create the token, run until stopped."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ from slideseek_apps.viewer.worker_pools import WorkerPool
 ADDRESS = "127.0.0.1"
 NAMES = (ADDRESS, "localhost")
 MAX_REQUESTS = 512
-"""Requests and connections at once; what is more is answered 503 before any work."""
+"""Limit on concurrent requests and connections. Above it the server answers 503 at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A server that answers. url: the address with the token, to be opened once."""
+    """A running server. url: the address with the token, to open once."""
 
     port: int
     token: str
@@ -52,15 +52,15 @@ class Running:
         return f"{self.origin}/?{TOKEN_PARAMETER}={self.token}"
 
     def wait(self) -> None:
-        """Wait until the server ends; an interrupt in the meantime is raised."""
-        # Not by joining the thread: a join that a signal interrupts takes the thread for ended, in Python 3.11.
+        """Wait until the server ends. An interrupt is raised."""
+        # Not by joining the thread: in Python 3.11 a join that a signal interrupts treats the thread as finished.
         while not self.ended.wait(timeout=0.5):
             pass
 
 
 @contextmanager
 def serving(root: Path, port: int = 0, token: str | None = None) -> Iterator[Running]:
-    """Serve an archive from a thread while the block runs. port: 0 takes any that is free."""
+    """Serve an archive from a thread while the block runs. port: 0 takes any free port."""
     with (
         tempfile.TemporaryDirectory(prefix="slideseek-uploads-") as uploads,
         contextlib.closing(_bind(port)) as listening,
@@ -91,7 +91,7 @@ def _running(app: Guard, listening: socket.socket) -> Iterator[tuple[uvicorn.Ser
     config = uvicorn.Config(
         app,
         log_level="error",
-        access_log=False,  # addresses name what people looked at
+        access_log=False,  # addresses reveal what people looked at
         lifespan="off",
         limit_concurrency=MAX_REQUESTS,
         timeout_keep_alive=30,
@@ -122,8 +122,8 @@ def _running(app: Guard, listening: socket.socket) -> Iterator[tuple[uvicorn.Ser
 
 
 def _bind(port: int) -> socket.socket:
-    # The protocol must be named: asyncio sends small answers at once (TCP_NODELAY) only on sockets that name it, and a
-    # tile then takes 3 ms instead of 45.
+    # The protocol must be explicit: asyncio sets TCP_NODELAY only on sockets that state it, and a tile then takes 3 ms
+    # instead of 45.
     listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -131,5 +131,5 @@ def _bind(port: int) -> socket.socket:
     except OSError as error:
         listening.close()
         cause = f"port {port} of {ADDRESS} cannot be used ({error.strerror})"
-        raise UsageError(cause, "stop what uses it, or pass another --port; 0 takes any that is free") from error
+        raise UsageError(cause, "stop what uses it, or pass another --port; 0 takes any free port") from error
     return listening

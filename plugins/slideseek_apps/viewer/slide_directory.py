@@ -1,4 +1,4 @@
-"""The archive's slides held for browsing: found by key, filtered, counted by facet and paged, 100,000 at a time."""
+"""The archive's slides in memory, up to 100,000: lookup by key, filters, facet counts and pages."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from slideseek_apps.viewer.opaque_slide_keys import slide_key
 
 NAMED_FACETS = ("site", "label", "center")
 MAX_FACET_VALUES = 60
-"""A free field with more values than this (an age, a date, a number) is a fact of a slide, not a way to sort them."""
+"""A free field with more values than this (an age, a date, a number) is not useful as a facet."""
 
 FEW_VALUES = 8
-"""In a small archive a free field may have this many values although half of the slides or more stand alone."""
+"""In a small archive, a free field with up to this many values is a facet even if most values are unique."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A slide as it is browsed. version: changes whenever its pixels may have."""
+    """A slide in the list. version: changes whenever its pixels may have changed."""
 
     key: str
     record: SlideRecord
@@ -32,7 +32,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What is asked for. picks: by facet, the values of which a slide must have one. text: words, in any field."""
+    """A filter. picks: by facet, the accepted values. text: words that must all occur in a slide's fields."""
 
     picks: Mapping[str, frozenset[str]]
     text: str = ""
@@ -45,7 +45,7 @@ class _Column:
 
 
 class SlideDirectory:
-    """All slides in id order. Made anew when the catalogue changes; it never changes itself, so any thread may read."""
+    """All slides in id order. Rebuilt when the catalogue changes; immutable, so any thread may read it."""
 
     def __init__(self, rows: Iterable[SlideRow]) -> None:
         self.entries = [Entry(slide_key(row.id), row.record, row.fingerprint, _version(row)) for row in rows]
@@ -56,7 +56,7 @@ class SlideDirectory:
         self._columns = {name: self._column(_named(name)) for name in NAMED_FACETS}
         for name in free:
             column = self._column(_free(name))
-            if name not in self._columns and self._sorts(column):
+            if name not in self._columns and self._groups(column):
                 self._columns[name] = column
         self._haystack = [_words(entry.record) for entry in self.entries]
         self._orders: dict[str, Sequence[int]] = {"id": range(len(self.entries))}
@@ -66,34 +66,34 @@ class SlideDirectory:
 
     @property
     def facets(self) -> tuple[str, ...]:
-        """The fields slides can be sorted out by, those with at least one known value."""
+        """The fields to filter by: those with at least one known value."""
         return tuple(name for name, column in self._columns.items() if any(column.values))
 
     def get(self, key: str) -> Entry | None:
-        """Return the slide of a key, if there is one."""
+        """Return the slide with a key, or None."""
         at = self._by_key.get(key)
         return None if at is None else self.entries[at]
 
     def of_id(self, slide_id: str) -> Entry | None:
-        """Return the slide of an id, if there is one."""
+        """Return the slide with an id, or None."""
         at = self._by_id.get(slide_id)
         return None if at is None else self.entries[at]
 
     @property
     def sites(self) -> list[str]:
-        """The sites slides are of, sorted."""
+        """The sites of the slides, sorted."""
         return sorted({entry.record.site for entry in self.entries} - {""})
 
     def page(self, selection: Selection, sort: str, offset: int, limit: int) -> tuple[int, list[Entry]]:
-        """Return how many slides pass, and `limit` of them from `offset` on."""
+        """Return how many slides pass the filter, and `limit` of them starting at `offset`."""
         mask = self._mask(selection)
         chosen = [at for at in self._order(sort) if mask[at]] if sort != "id" else np.flatnonzero(mask).tolist()
         return len(chosen), [self.entries[at] for at in chosen[offset : offset + limit]]
 
     def counts(self, selection: Selection) -> dict[str, list[tuple[str, int]]]:
-        """Return by facet its values and how many slides have each, most first.
+        """Return the values of each facet and how many slides have them, most frequent first.
 
-        A facet's own picks do not narrow its counts, so that a second value can be picked beside the first.
+        A facet's own picks do not narrow its counts, so a second value can be picked.
         """
         found: dict[str, list[tuple[str, int]]] = {}
         for name in self.facets:
@@ -105,8 +105,8 @@ class SlideDirectory:
             found[name] = sorted(shown, key=lambda pair: (-pair[1], pair[0]))
         return found
 
-    def _sorts(self, column: _Column) -> bool:
-        """Say whether a free field sorts slides into groups: neither all into one, nor nearly each into its own."""
+    def _groups(self, column: _Column) -> bool:
+        """Return whether a free field groups slides: not all into one group, nor nearly each into its own."""
         most = min(MAX_FACET_VALUES, max(FEW_VALUES, len(self.entries) // 2))
         return 2 <= len(column.values) <= most
 

@@ -1,4 +1,4 @@
-"""Slides as pictures for a browser: tiles of a Deep Zoom pyramid, thumbnails, single fields, all as JPEG."""
+"""Pictures of slides for the browser: tiles of a Deep Zoom pyramid, thumbnails and single fields, all as JPEG."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ from slideseek_apps.viewer.tile_cache import TileCache
 
 TILE = 256
 OVERVIEW = 512
-"""Levels no larger than this are cut from one picture of the whole slide, which thumbnails are made of too.
+"""Levels up to this size are cropped from one overview of the whole slide, which also gives the thumbnails.
 
-Twice as wide takes four times as long to read where a slide has few levels, and a page shows dozens of thumbnails.
+An overview of twice the width takes four times as long to read from slides with few levels, and a page shows dozens of
+thumbnails.
 """
 
 MAX_LEVEL = 40
@@ -32,9 +33,9 @@ _UNREADABLE = (208, 208, 212)
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """The tiles of a slide: width and height in pixels of the finest level, halved from level to level down to 1.
+    """The tiles of a slide: width and height in pixels of the finest level, halved per level down to 1.
 
-    The frame is that of level 0 stretched to square pixels: multiply level-0 coordinates by `stretch`.
+    The frame is level 0 stretched to square pixels: multiply level-0 coordinates by `stretch`.
     """
 
     width: int
@@ -43,7 +44,7 @@ class Grid:
 
     @classmethod
     def of(cls, slide: PyramidSlide) -> Grid:
-        """Return the grid of an open slide; a slide scanned with oblong pixels is shown with its true shape."""
+        """Return the grid of an open slide; a slide with non-square pixels is shown in its true shape."""
         across, down = slide.resolution.mpp_x / slide.mpp, slide.resolution.mpp_y / slide.mpp
         width, height = slide.dimensions
         return cls(max(1, round(width * across)), max(1, round(height * down)), (across, down))
@@ -62,7 +63,7 @@ class Grid:
         return math.ceil(self.width / self.scale(level)), math.ceil(self.height / self.scale(level))
 
     def shape(self, level: int, column: int, row: int) -> tuple[int, int] | None:
-        """Return width and height of a tile, smaller at the right and lower edge; None where there is no tile."""
+        """Return width and height of a tile, smaller at the right and bottom edge; None if there is no such tile."""
         if not 0 <= level < self.levels or column < 0 or row < 0:
             return None
         width, height = self.size(level)
@@ -74,14 +75,14 @@ class Grid:
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """A JPEG. whole: false where a region could not be decoded and grey stands for it, so it is not to be kept."""
+    """A JPEG. whole: false if a region could not be decoded and is shown grey. Such a picture must not be cached."""
 
     jpeg: bytes
     whole: bool = True
 
 
 class Pictures:
-    """Render pictures of an archive's slides, from pixels of the pyramid only: never of label or macro images."""
+    """Render pictures of an archive's slides from the pyramid only, never from label or macro images."""
 
     def __init__(self, archive: Archive) -> None:
         self._archive = archive
@@ -90,12 +91,12 @@ class Pictures:
         self._overviews: TileCache[UInt8] = TileCache(128 * 2**20, lambda array: array.nbytes)
 
     def grid(self, entry: Entry) -> tuple[Grid, PyramidSlide]:
-        """Return the grid of a slide, and the slide for its facts (which stay good when it is closed)."""
+        """Return the grid of a slide, and the slide for its metadata, which stays valid after it is closed."""
         with self._slides.lend(entry.version, lambda: self._open(entry)) as slide:
             return Grid.of(slide), slide
 
     def tile(self, entry: Entry, level: int, column: int, row: int) -> Picture | None:
-        """Return one tile, or None where the slide has none."""
+        """Return one tile, or None if there is no such tile."""
         name = entry.version, level, column, row
         if (kept := self._tiles.get(name)) is not None:
             return kept

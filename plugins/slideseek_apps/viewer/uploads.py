@@ -1,4 +1,4 @@
-"""Patch images people upload: checked before they are decoded, drawn anew, held for this run only."""
+"""Uploaded patch images and their limits: checked before decoding, re-encoded, kept for this run only."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _opening = threading.Lock()
 
 @dataclass(frozen=True, slots=True)
 class UploadedPatch:
-    """A patch image: its name (a digest of its pixels), its size, and the file that searches read."""
+    """A patch image: its key (a digest of its pixels), its size, and the file that searches read."""
 
     key: str
     width: int
@@ -45,9 +45,9 @@ class Uploads:
         self._held: OrderedDict[str, UploadedPatch] = OrderedDict()
 
     def add(self, data: bytes) -> UploadedPatch:
-        """Check and keep an image; one that is no image, too large or broken is a `UsageError`.
+        """Check and store an image. A file that is not an image, too large or damaged raises a `UsageError`.
 
-        What was sent never reaches a search: its pixels are written anew, without metadata.
+        The uploaded bytes never reach a search: the pixels are re-encoded without metadata.
         """
         image = _decode(data)
         key = hashlib.sha256(f"{image.size}".encode() + image.tobytes()).hexdigest()[:32]
@@ -63,12 +63,12 @@ class Uploads:
             return self._held[key]
 
     def get(self, key: str) -> UploadedPatch | None:
-        """Return the upload of a key, if it is still held."""
+        """Return the upload with a key, or None if it is no longer stored."""
         with self._lock:
             return self._held.get(key)
 
     def preview(self, patch: UploadedPatch) -> bytes:
-        """Return the patch as a JPEG no wider than 512 pixels."""
+        """Return the patch as a JPEG of at most 512 pixels per side."""
         with self._lock, Image.open(patch.path) as image:
             image.thumbnail((_PREVIEW, _PREVIEW))
             buffer = io.BytesIO()
@@ -77,14 +77,14 @@ class Uploads:
 
 
 def _decode(data: bytes) -> Image.Image:
-    """Return an image as RGB; its size is known from its header before a pixel is decoded."""
-    allowed = f"upload a PNG, JPEG or WebP of {MIN_UPLOAD_SIDE} to {MAX_UPLOAD_SIDE} px a side"
+    """Return an image as RGB; its size is checked in the header before any pixel is decoded."""
+    allowed = f"upload a PNG, JPEG or WebP of {MIN_UPLOAD_SIDE} to {MAX_UPLOAD_SIDE} px per side"
     try:
         with _opening, warnings.catch_warnings():
             warnings.simplefilter("ignore", Image.DecompressionBombWarning)
             image = Image.open(io.BytesIO(data), formats=FORMATS)
     except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
-        raise UsageError("this is not an image that can be searched with", allowed) from error
+        raise UsageError("this file is not an image that can be searched", allowed) from error
     with image:
         if not all(MIN_UPLOAD_SIDE <= side <= MAX_UPLOAD_SIDE for side in image.size):
             raise UsageError(f"the image has {image.width} x {image.height} px", allowed)

@@ -1,4 +1,4 @@
-"""Bounded work: a few threads, a short queue, and a plain refusal when both are full."""
+"""Bounded thread pools: a few threads, a short queue, and an error when both are full."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ Result = TypeVar("Result")
 
 
 class BusyError(Exception):
-    """So much work is waiting that this piece is refused; ask again a little later."""
+    """The queue is full; try again later."""
 
 
 class WorkerPool:
-    """Run blocking work in `workers` threads; at most `waiting` pieces are under way or waiting at once.
+    """Run blocking work in `workers` threads; at most `waiting` tasks run or wait at once.
 
     Used from one event loop, so the count needs no lock.
     """
@@ -32,17 +32,17 @@ class WorkerPool:
             raise BusyError
         self._pending += 1
         future = self._pool.submit(work, *args, **kwargs)
-        # Counted when the work ends, not when its caller gives up: an abandoned tile still holds a thread.
+        # Counted down when the work ends, not when its caller gives up: an abandoned tile still occupies a thread.
         loop = asyncio.get_running_loop()
         future.add_done_callback(lambda _: loop.call_soon_threadsafe(self._ended))
         return await asyncio.wrap_future(future)
 
     def begin(self, work: Callable[[], None]) -> None:
-        """Start work that nobody waits for, before what is asked later."""
+        """Start background work, ahead of later requests."""
         self._pool.submit(work)
 
     def close(self) -> None:
-        """Drop what is waiting and end the threads."""
+        """Cancel waiting work and stop the threads."""
         self._pool.shutdown(wait=True, cancel_futures=True)
 
     def _ended(self) -> None:

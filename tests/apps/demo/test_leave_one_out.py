@@ -55,5 +55,5 @@ def test_the_own_patient_has_no_vote(tiny_archive, tiny_slides, slideseek):
     assert slideseek("add", tiny_slides, "--manifest", manifest, "-a", tiny_archive).code == 0
     with Archive(tiny_archive) as archive:
         searcher = Searcher.open(archive, "bars")
-        with pytest.raises(SlideseekError, match="no slide can be asked"):
+        with pytest.raises(SlideseekError, match="no slide can be a query"):
             leave_one_patient_out(searcher, "vertical", k=1)

@@ -1,4 +1,4 @@
-"""One set of features is found where TRIDENT, CLAM or a person put it; several are told apart by the person."""
+"""One set of features is found in the layouts of TRIDENT and CLAM or in a plain folder; several are an error."""
 
 import numpy as np
 import pytest

@@ -144,7 +144,7 @@ def test_a_second_set_is_another_engines(trident_job, theirs, slideseek, codes_o
     assert len(list((archive / "features").iterdir())) == 2
 
 
-def test_bad_files_are_told_and_the_rest_is_imported(trident_job, theirs, slideseek):
+def test_bad_files_are_reported_and_the_others_are_imported(trident_job, theirs, slideseek):
     folder = trident_job / "20x_256px_0px_overlap" / "features_uni_v1"
     with h5py.File(folder / "bad.h5", "w") as file:
         file["features"] = h5py.SoftLink("/x")
@@ -162,7 +162,7 @@ def test_bad_files_are_told_and_the_rest_is_imported(trident_job, theirs, slides
     assert len(slideseek("status", "-a", archive, "--json").json["slides"]) == 3
 
 
-def test_a_killed_or_damaged_import_is_mended_by_another(trident_job, theirs, slideseek, codes_of):
+def test_a_killed_or_damaged_import_is_repaired_by_another(trident_job, theirs, slideseek, codes_of):
     archive = theirs()
     slideseek("import", trident_job, "-a", archive)
     slideseek("build", "-a", archive)
@@ -219,7 +219,7 @@ def test_a_new_site_in_the_manifest_drops_the_code(trident_job, theirs, tmp_path
     assert slideseek("status", "-a", archive, "--json").json["slides"][0]["site"] == "liver"
 
 
-def test_names_that_do_not_tell_slides_apart(theirs, tmp_path, slideseek, write_trident, bag_of):
+def test_names_that_do_not_distinguish_slides(theirs, tmp_path, slideseek, write_trident, bag_of):
     folder = tmp_path / "features_uni_v1"
     write_trident(folder / "T-1.h5", *bag_of(0))
     archive = theirs()

@@ -1,4 +1,4 @@
-"""Places become patches of the side and resolution that is stated, or of what can be told from them."""
+"""Coords become patches of the stated side and resolution, or of values derived from their spacing."""
 
 import numpy as np
 import pytest

@@ -31,7 +31,7 @@ def test_lower_quality_is_smaller() -> None:
 
 @pytest.mark.parametrize("shape", [(8, 8), (8, 8, 4), (0, 8, 3)])
 def test_jpeg_refuses_what_is_not_a_picture(shape: tuple[int, ...]) -> None:
-    with pytest.raises(ValueError, match="rgb: uint8"):
+    with pytest.raises(ValueError, match="rgb: must be uint8"):
         jpeg_data_uri(np.zeros(shape, dtype=np.uint8))
 
 
@@ -56,5 +56,5 @@ def test_scale_bar_always_fits_and_is_never_tiny(mpp: float, width: int) -> None
 
 @pytest.mark.parametrize(("mpp", "width"), [(0, 100), (-1, 100), (float("nan"), 100), (float("inf"), 100), (1, 0)])
 def test_scale_bar_names_what_is_wrong(mpp: float, width: int) -> None:
-    with pytest.raises(ValueError, match=r"mpp: more than 0|width: at least 1"):
+    with pytest.raises(ValueError, match=r"mpp: must be more than 0|width: must be at least 1"):
         scale_bar(mpp, width)

@@ -17,7 +17,7 @@ def test_reports_of_the_log_and_of_a_query(tiny_archive, tiny_slides, tmp_path, 
     text = page.read_text()
     assert "wrote 3 queries" in done.out and "Three &lt;queries&gt;" in text
     assert all(hit["slide"]["id"] in text for hit in hits) and "k = 3, age&lt;57" in text
-    assert text.count("Nearest pairs: query beside hit") == 4 and text.count("that add most") == 4
+    assert text.count("Nearest pairs: query patch, hit patch") == 4 and text.count("largest contributions") == 4
     assert "confidence 1.00" in text and text.count('class="heat"') > 10
     assert not re.search(r'(src|href)="(?!data:|#)', text) and "<script" not in text
 
@@ -34,5 +34,5 @@ def test_what_has_changed_since_is_said_and_the_old_hits_are_shown(tiny_archive,
     slideseek("remove", gone, "-a", tiny_archive)
     done = slideseek("report", "-a", tiny_archive, "-o", tmp_path / "page.html")
     text = (tmp_path / "page.html").read_text()
-    assert done.code == 0 and "the query has other hits" in done.err
+    assert done.code == 0 and "the query now has other hits" in done.err
     assert gone in text and "No picture" in text and "Nearest pairs" not in text

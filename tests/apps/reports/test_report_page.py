@@ -155,7 +155,7 @@ def test_a_slide_that_is_gone_has_a_place_without_picture(section: QuerySection)
 def test_a_query_without_hits_says_so(section: QuerySection) -> None:
     empty = replace(section, hits=[], votes={}, notes=[])
     page = Page(render_report(Report("Search", sections=[empty])))
-    assert "No slide of the archive could answer this query" in page.text
+    assert "No hits." in page.text
     assert not page.all("ol") and not page.all("dl", "verdict")
 
 
@@ -175,7 +175,7 @@ def test_tables_align_numbers() -> None:
 
 
 def test_a_ragged_table_is_refused() -> None:
-    with pytest.raises(ValueError, match="2 cells a row, not 1"):
+    with pytest.raises(ValueError, match="2 cells per row, not 1"):
         TextTable("t", ["a", "b"], [["1"]])
 
 

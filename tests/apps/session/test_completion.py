@@ -67,4 +67,4 @@ def test_the_toolbar_says_how_the_next_search_would_be_done(session):
     session.marks.update({"s1": True, "s2": False})
     session.same_patient = True
     ((_, text),) = toolbar(session)
-    assert text == " mine: engine bars | k 5 | horizontal | own patient kept | site=lung | marked 1 relevant, 1 not"
+    assert text == " mine: engine bars | k 5 | horizontal | own patient included | site=lung | marked 1 relevant, 1 not"

@@ -69,7 +69,7 @@ def test_a_whole_session_at_the_prompt(session, tmp_path):
     session.setwinsize(40, 140)
     session.send("export hits.json\r")
     session.expect(r"wrote 3 hit\(s\) to hits.json")
-    session.send("expotr x\r")  # an error is told, and the session goes on
+    session.send("expotr x\r")  # the error is printed and the session goes on
     session.expect("did you mean 'export'")
     complete(session, "engine m", "ean")
     session.send("\r")

@@ -20,7 +20,7 @@ def picture(answer):
     return np.asarray(Image.open(io.BytesIO(answer.content))).astype(int)
 
 
-def test_the_archive_tells_its_engines_and_why_one_cannot_be_used(client):
+def test_the_archive_lists_its_engines_and_why_one_cannot_be_used(client):
     told = client.get("/api/archive").json()
     engines = {one["name"]: one for one in told["engines"]}
     assert told["slides"] == 8 and told["name"] == "archive of slides"
@@ -47,7 +47,7 @@ def test_a_facet_counts_what_the_other_facets_leave(client):
     assert {one["value"]: one["slides"] for one in facets["label"]} == {"adenocarcinoma": 2, "normal mucosa": 2}
 
 
-def test_no_answer_tells_where_files_lie(client, slides, painted_archive):
+def test_no_answer_reveals_paths(client, slides, painted_archive):
     key = slides["colon-ade-01"]["key"]
     texts = [
         client.get(f"/api/{path}").text for path in ("archive", "slides", "facets", f"slides/{key}", "openapi.json")
@@ -122,7 +122,7 @@ def test_a_region_finds_its_own_slide_first_when_that_is_not_left_out(client, sl
     assert all(x >= 256 and x + side <= 768 and y >= 256 and y + side <= 768 for x, y, side in why["query"]["boxes"])
 
 
-def test_a_region_outside_the_slide_is_told(client, slides):
+def test_a_region_outside_the_slide_is_reported(client, slides):
     query = {"kind": "region", "slide": slides["breast-lob-02"]["key"], "x": 900, "y": 0, "width": 512, "height": 512}
     answer = client.post("/api/search", json={"engine": "parts", "query": query})
     assert answer.status_code == 400 and "1024 x 1024" in answer.json()["error"]
@@ -165,7 +165,7 @@ def test_a_patch_cut_from_a_slide_finds_slides_of_its_kind(client, slides, paint
     assert lost.status_code == 404 and "again" in lost.json()["fix"]
 
 
-def test_an_engine_that_is_not_there_or_not_ready_is_told(client, slides):
+def test_an_engine_that_is_not_there_or_not_ready_is_reported(client, slides):
     query = {"kind": "slide", "slide": slides["colon-ade-01"]["key"]}
     nearest = client.post("/api/search", json={"engine": "pair", "query": query})
     assert nearest.status_code == 400 and "pairs" in nearest.json()["fix"]

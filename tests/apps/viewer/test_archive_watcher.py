@@ -32,7 +32,7 @@ def test_slides_that_come_and_go_are_seen_without_a_restart(copied, slideseek):
         assert client.get(f"/api/slides/{slides['colon-ade-02']}").status_code == 404
 
 
-def test_a_slide_whose_file_is_gone_is_listed_and_told(copied):
+def test_a_slide_whose_file_is_gone_is_listed_and_reported(copied):
     (copied / "slides" / "colon-nor-01.svs").unlink()
     with serving(copied) as running:
         client = httpx.Client(

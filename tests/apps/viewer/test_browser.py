@@ -94,9 +94,9 @@ def test_browse_filter_and_find(page, viewer):
     page.get_by_label("colon", exact=False).first.check()
     until(page, "document.querySelectorAll('.card').length === 4")
     assert "facet=site%3Dcolon" in page.url
-    page.get_by_label("Find slides by their words").fill("normal")
+    page.get_by_label("Find slides by text").fill("normal")
     until(page, "document.querySelectorAll('.card').length === 2")
-    page.get_by_label("Find slides by their words").fill("zebra")
+    page.get_by_label("Find slides by text").fill("zebra")
     page.get_by_role("button", name="Clear filters").click()
     until(page, "document.querySelectorAll('.card').length === 8")
     page.go_back()
@@ -252,14 +252,14 @@ def test_old_and_damaged_addresses_say_so_and_lead_on(page, viewer, slides, expe
     until(page, "document.querySelectorAll('.card').length === 8")
     page.goto(f"{viewer.origin}/?slide={slides['colon-nor-01']['key']}&engine=gone")
     page.wait_for_selector(".problem")
-    assert page.locator("#engine option:checked").inner_text() == "gone (not here)"
+    assert page.locator("#engine option:checked").inner_text() == "gone (not available)"
     page.get_by_label("Engine").select_option("parts")
     page.wait_for_selector(".hit:not(.skeleton)")
     page.goto(f"{viewer.origin}/?patch={'0' * 32}")
     until(page, "document.querySelectorAll('.problem').length === 2")
     assert "[object" not in page.locator("#content").inner_text()
     page.goto(f"{viewer.origin}/?slide={slides['colon-nor-01']['key']}&hit=cut")
-    until(page, "document.querySelector('section[aria-label=Hit] .problem')?.textContent.includes('damaged')")
+    until(page, "document.querySelector('section[aria-label=Hit] .problem')?.textContent.includes('invalid')")
     page.goto(f"{viewer.origin}/?slide={slides['colon-nor-01']['key']}&at=1,NaN,0")
     page.wait_for_selector(".hit:not(.skeleton)")
     page.wait_for_selector(".pane .scale:not([hidden])")

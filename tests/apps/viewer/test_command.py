@@ -57,7 +57,7 @@ def test_an_interrupt_ends_the_server_before_what_it_uses_is_closed(painted_arch
         signal.signal(signal.SIGUSR1, before)
 
 
-def test_a_port_in_use_and_a_folder_that_is_no_archive_are_told(painted_archive, tmp_path, slideseek):
+def test_a_port_in_use_and_a_folder_that_is_not_an_archive_are_reported(painted_archive, tmp_path, slideseek):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()

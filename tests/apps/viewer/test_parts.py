@@ -1,4 +1,4 @@
-"""The parts of the server on their own: directory, open slides, cache, grid, lanes, uploads, messages, assets."""
+"""The parts of the server on their own: directory, caches, grid, worker pools, uploads, messages, assets."""
 
 import asyncio
 import threading
@@ -51,10 +51,10 @@ def test_a_hundred_thousand_slides_are_paged_and_counted_exactly(many):
     counts = many.counts(picked)
     assert dict(counts["label"])["d2"] == sum(at % 3 == 0 and at % 7 == 2 for at in range(100_000))
     assert sum(number for _, number in counts["site"]) == sum(at % 7 in (0, 1) for at in range(100_000))
-    assert many.facets == ("site", "label", "grade")  # no centre is known, and an age is no facet
+    assert many.facets == ("site", "label", "grade")  # no centre is known, and an age is not a facet
 
 
-def test_a_field_that_sorts_nothing_is_no_facet():
+def test_a_field_that_groups_nothing_is_not_a_facet():
     def row(at):
         fields = {"scanner": "one", "commit": f"c{at}", "stain": "HE" if at % 2 else "PAS", "grade": str(at % 7)}
         return SlideRow(SlideRecord(f"s{at}", f"s{at}.svs", fields=fields), f"print{at}", 1, at)

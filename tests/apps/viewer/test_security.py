@@ -27,7 +27,7 @@ PROTECTED = ("/api/archive", "/api/slides", "/api/openapi.json", "/static/js/mai
 
 
 @pytest.mark.parametrize("path", PROTECTED)
-def test_without_the_token_nothing_is_told(stranger, path):
+def test_without_the_token_nothing_is_revealed(stranger, path):
     for headers in ({}, {"authorization": "Bearer wrong"}, {"cookie": "slideseek=x"}, {"authorization": "Basic x"}):
         answer = stranger.get(path, headers=headers)
         assert answer.status_code == 401 and "colon" not in answer.text
@@ -177,7 +177,7 @@ def test_a_patch_that_is_no_sound_small_image_is_refused(client, data):
         assert answer.status_code == 400 and "PNG, JPEG or WebP" in answer.json()["fix"]
 
 
-def test_what_is_uploaded_is_written_anew_without_its_metadata(client):
+def test_what_is_uploaded_is_re_encoded_without_its_metadata(client):
     image = Image.fromarray(np.full((64, 64, 3), 128, np.uint8))
     buffer = io.BytesIO()
     exif = Image.Exif()

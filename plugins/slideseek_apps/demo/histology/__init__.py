@@ -1,7 +1,7 @@
-"""Paint slides that look like haematoxylin and eosin: for the demonstration, for tests and for plugin authors.
+"""Paint slides that look like haematoxylin and eosin: for the demo, for tests and for plugin authors.
 
 No pixel comes from a patient. Tissue is built from smooth random fields (outline, fibres, tubes of epithelium), cells
-are drawn one by one as soft ellipses, and the colour follows from two stain concentrations after Beer and Lambert.
+are drawn one by one as soft ellipses, and the colour follows from two stain concentrations by the Beer-Lambert law.
 """
 
 from slideseek_apps.demo.histology.demo import COLUMNS, write_demo

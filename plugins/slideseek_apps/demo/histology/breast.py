@@ -29,7 +29,7 @@ def ductal_carcinoma(rng: np.random.Generator, side: int) -> Canvas:
     nests = tubes(canvas, centres, radius, lengths, angles, bend=30, rugged=6.5)
     depth = np.minimum(nests.depth, canvas.depth - 3)
     inside = canvas.inside(depth)
-    # Some nests have shrunk away from the stroma: a narrow gap around them.
+    # Some nests have shrunk away from the stroma and have a narrow gap around them.
     gap = depth + 6 * ramp(canvas.noise(150), 0.7, 1.7)
     canvas.fade(ramp(canvas.full(gap), 0, 3) * (1 - inside), 0.9)
     cytoplasm(canvas, inside, rng.uniform(0.44, 0.62), rng.uniform(0.26, 0.38))
@@ -56,7 +56,7 @@ def ductal_carcinoma(rng: np.random.Generator, side: int) -> Canvas:
 
 
 def lobular_carcinoma(rng: np.random.Generator, side: int) -> Canvas:
-    """Paint lobular carcinoma: small even cells, one behind the other between the fibres."""
+    """Paint lobular carcinoma: small uniform cells in single file between the fibres."""
     canvas, fibres, dense = _breast(rng, side)
     pitch = np.float32(rng.uniform(44, 70))
     off_file = np.abs((fibres.across / pitch + np.float32(0.25) * canvas.noise(120)) % 1 - np.float32(0.5)) * pitch

@@ -1,4 +1,4 @@
-"""The canvas: how much haematoxylin and eosin lies on every pixel, before the light goes through."""
+"""The canvas: the concentrations of haematoxylin and eosin at every pixel."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from slideseek_apps.demo.histology.cells import Blob, Stamper, scatter
 from slideseek_apps.demo.histology.fields import enlarge, grid, ramp, sample, smooth_noise
 
 STEP = 4
-"""Side in pixels of a cell of the coarse fields that hold shapes; textures and nuclei are drawn at full size."""
+"""Side in pixels of a cell of the coarse fields that describe shapes; textures and nuclei are drawn at full size."""
 
 
 @dataclass(slots=True)
@@ -56,17 +56,17 @@ class Canvas:
         return enlarge(coarse, self.side)
 
     def inside(self, depth: Float32) -> Float32:
-        """Return the soft full-resolution mask of the places where a coarse depth in pixels is positive."""
+        """Return the soft full-resolution mask of the pixels where a coarse depth field is positive."""
         return ramp(self.full(depth), -1.2, 1.2)
 
     def clear(self, where: Float32) -> None:
-        """Take away everything painted so far in the full-resolution mask `where` (0..1)."""
+        """Erase everything painted so far in the full-resolution mask `where` (0..1)."""
         keep = 1 - where
         for stain in (self.haematoxylin, self.eosin, self.nuclei, self.cover):
             stain *= keep
 
     def fade(self, where: Float32, share: float) -> None:
-        """Take `share` of both stains away in the full-resolution mask `where` (0..1); nuclei stay."""
+        """Remove `share` of both stains in the full-resolution mask `where` (0..1); nuclei stay."""
         keep = 1 - np.float32(share) * where
         self.haematoxylin *= keep
         self.eosin *= keep
@@ -91,7 +91,7 @@ class Canvas:
         return stain
 
     def finish(self) -> None:
-        """Cut off what hangs over the edge of the tissue and lay the nuclei, which hold little eosin, over the rest."""
+        """Clip at the edge of the tissue and draw the nuclei, which contain little eosin, on top."""
         self.clear(1 - self.inside(self.depth))
         self.eosin *= 1 - np.float32(0.55) * self.cover
         np.maximum(self.haematoxylin * (1 - self.cover), self.nuclei, out=self.haematoxylin)

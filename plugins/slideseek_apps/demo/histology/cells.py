@@ -1,4 +1,4 @@
-"""Cells: where they lie and how they are drawn."""
+"""Cells: their positions and how they are drawn."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CHUNK = 256
 
 @dataclass(frozen=True, slots=True)
 class Blob:
-    """How the soft ellipses of one kind look: nuclei above all, also vacuoles and red cells.
+    """The look of one kind of soft ellipse: mostly nuclei, also vacuoles and red cells.
 
     length, width: half axes in pixels of 0.5 µm. spread: standard deviation of the log size. rough: bumps of the
     outline as a share of the radius. stain: concentration. rim: how much darker the envelope is than the inside.
@@ -33,9 +33,9 @@ class Blob:
 
 
 def scatter(rng: np.random.Generator, density: Float32, step: int, spacing: float) -> Float32:
-    """Scatter points that keep `spacing` pixels apart: (n, 2) xy in full-resolution pixels.
+    """Scatter points at least `spacing` pixels apart: (n, 2) xy in full-resolution pixels.
 
-    density: (small, small) chance in 0..1 of a candidate to be kept, one value a cell of `step` pixels.
+    density: (small, small) chance in 0..1 of a candidate to be kept, one value per cell of `step` pixels.
     """
     side = len(density) * step
     pitch = spacing * 0.55
@@ -76,7 +76,7 @@ class Stamper:
         self._grains = smooth_noise(rng, 256, 3.2)
 
     def draw(self, look: Blob, xy: Float32, angle: Float32, cover: Float32, stain: Float32) -> None:
-        """Draw one ellipse a point; `cover` and `stain` keep the larger of the old and the new value.
+        """Draw one ellipse per point; `cover` and `stain` keep the larger of the old and the new value.
 
         xy: (n, 2) centres in pixels. angle: (n,) direction of the long axis in radians. cover: 0..1, what
         share of a pixel is inside. stain: concentration. Both (side, side), changed in place.
@@ -86,7 +86,7 @@ class Stamper:
         stretch = np.exp(self._rng.normal(0, look.spread * 0.6, n))
         a = np.clip(look.length * size * stretch, 1.2, 2.2 * look.length).astype(np.float32)
         b = np.clip(look.width * size / stretch, 1.0, 2.2 * look.width).astype(np.float32)
-        # Large ellipses first and small ones last, so that each chunk needs no wider window than its own.
+        # Large ellipses first and small ones last, so each chunk uses the smallest window possible.
         order = np.argsort(-a, kind="stable")
         for start in range(0, n, CHUNK):
             part = order[start : start + CHUNK]

@@ -43,7 +43,7 @@ def normal_mucosa(rng: np.random.Generator, side: int) -> Canvas:
 
 
 def _crypts(canvas: Canvas, turn: float, submucosa: Float32) -> Tubes:
-    """Lay crypts in rows along the direction `turn`, from cut across (round) to cut along (tubes)."""
+    """Place crypts in rows along the direction `turn`, from cut across (round) to cut along (tubes)."""
     rng, side = canvas.rng, canvas.side
     radius, slant = rng.uniform(54, 68), min(rng.gamma(1.2, 0.8), 3.0)
     pitch = radius * rng.uniform(2.35, 2.65)
@@ -63,7 +63,7 @@ def _crypts(canvas: Canvas, turn: float, submucosa: Float32) -> Tubes:
 
 
 def _vacuoles(canvas: Canvas, density: Float32, inward: Float32) -> None:
-    """Put the pale mucin of goblet cells where the coarse `density` (0..1) allows."""
+    """Add the pale mucin of goblet cells where the coarse `density` (0..1) allows."""
     xy = scatter(canvas.rng, density, STEP, 20)
     mucin = canvas.stamp(GOBLET, xy, sample(inward, xy, STEP))
     canvas.eosin *= 1 - np.float32(0.80) * mucin

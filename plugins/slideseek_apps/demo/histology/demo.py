@@ -1,4 +1,4 @@
-"""Write the demonstration archive: slides and a manifest."""
+"""Write the slides of the demo and their manifest."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def write_demo(
     side: int = 2048,
     on_slide: Callable[[str], None] | None = None,
 ) -> Path:
-    """Write the slides and `manifest.csv` into `folder`, made when it is not there; return the manifest's path.
+    """Write the slides and `manifest.csv` to `folder`, which is created if needed, and return the manifest's path.
 
     on_slide: called with the id of each slide once it is written.
     """

@@ -1,4 +1,4 @@
-"""Epithelium: the cytoplasm of cells that touch one another, and the borders between them."""
+"""Epithelium: the cytoplasm of adjacent cells, and the borders between them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from slideseek_apps.demo.histology.fields import grid
 
 
 def cytoplasm(canvas: Canvas, where: Float32, eosin: float, haematoxylin: float) -> None:
-    """Replace what lies in the full-resolution mask `where` (0..1) by granular cytoplasm of two concentrations."""
+    """Replace the content of the full-resolution mask `where` (0..1) with granular cytoplasm of two concentrations."""
     canvas.clear(where)
     texture = canvas.grain + canvas.full(canvas.noise(55))
     texture *= where
@@ -20,7 +20,7 @@ def cytoplasm(canvas: Canvas, where: Float32, eosin: float, haematoxylin: float)
 
 
 def borders(canvas: Canvas, where: Mask, nuclei: Float32, strength: float) -> None:
-    """Draw the borders between cells in the coarse mask `where`: places equally far from two nuclei (n, 2)."""
+    """Draw the borders between cells in the coarse mask `where`: pixels equally far from two nuclei (n, 2)."""
     rows, columns = np.nonzero(where)
     if len(nuclei) < 2 or not len(rows):
         return

@@ -79,11 +79,11 @@ def grid(small: int, step: int) -> tuple[Float32, Float32]:
 
 
 def sample(field: Float32, xy: Float32, step: int) -> Float32:
-    """Read a field of `step`-pixel cells at full-resolution points (n, 2); the nearest cell counts."""
+    """Read a field of `step`-pixel cells at full-resolution points (n, 2); the nearest cell is used."""
     column, row = np.clip((xy.T / step).astype(np.int64), 0, len(field) - 1)
     return np.asarray(field[row, column], dtype=np.float32)
 
 
 def look_up(texture: Float32, x: Float32, y: Float32) -> Float32:
-    """Read a texture at arbitrary coordinates; beyond its borders it is mirrored, so that no seam shows."""
+    """Read a texture at arbitrary coordinates; beyond its borders it is mirrored, to avoid seams."""
     return np.asarray(ndimage.map_coordinates(texture, (y, x), order=1, mode="mirror"), dtype=np.float32)

@@ -1,4 +1,4 @@
-"""Which demonstration slides there are, and their painters."""
+"""The slides of the demo and the functions that paint them."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ SUBTYPES: dict[tuple[str, str], tuple[str, Painter]] = {
     ("breast", "ductal carcinoma"): ("breast-duc", ductal_carcinoma),
     ("breast", "lobular carcinoma"): ("breast-lob", lobular_carcinoma),
 }
-"""(site, label) to the beginning of the slide ids and the function that paints the tissue."""
+"""By (site, label): the prefix of the slide ids and the function that paints the tissue."""
 
 CENTERS = ("centre-a", "centre-b", "centre-c")
 
 
 @dataclass(frozen=True, slots=True)
 class DemoSlide:
-    """One slide to paint: what the manifest says about it, and the seed that decides every pixel."""
+    """One slide to paint: its row in the manifest, and the seed that determines every pixel."""
 
     record: SlideRecord
     seed: int
 
 
 def demo_slides(patients: int = 6, seed: int = 0) -> tuple[DemoSlide, ...]:
-    """Plan the slides: two sites, two subtypes each, `patients` patients a subtype, one slide a patient."""
+    """Plan the slides: two sites, two subtypes each, `patients` patients per subtype, one slide per patient."""
     if patients < 1:
         raise ValueError(f"patients: at least 1, not {patients}")
     return tuple(
@@ -57,7 +57,7 @@ def demo_slides(patients: int = 6, seed: int = 0) -> tuple[DemoSlide, ...]:
 
 
 def paint(slide: DemoSlide, side: int = 2048) -> UInt8:
-    """Paint a slide: RGB uint8 (side, side, 3) at 0.5 µm a pixel. Same slide, same side, same bytes."""
+    """Paint a slide: RGB uint8 (side, side, 3) at 0.5 µm per pixel. The result is deterministic."""
     if side < 256 or side % (2 * STEP):
         raise ValueError(f"side: at least 256 and a multiple of {2 * STEP}, not {side}")
     _, painter = SUBTYPES[slide.record.site, slide.record.label]

@@ -17,7 +17,7 @@ SHRINK = 4
 
 
 def write_slide(path: Path | str, rgb: UInt8, mpp: float = 0.5) -> None:
-    """Write RGB uint8 (h, w, 3) of `mpp` µm a pixel as a pyramidal tiled JPEG TIFF with Aperio's description.
+    """Write RGB uint8 (h, w, 3) of `mpp` µm per pixel as a pyramidal tiled JPEG TIFF with Aperio's description.
 
     The file appears under its name only when it is complete; the same image gives the same bytes.
     """
@@ -59,7 +59,7 @@ def _shrink(rgb: UInt8) -> UInt8:
 
 
 def _description(base: tuple[int, ...], level: tuple[int, ...], mpp: float) -> str:
-    """Say what Aperio's files say; OpenSlide takes vendor, resolution and magnification from the first level's."""
+    """Return a description like Aperio's; OpenSlide reads vendor, resolution and magnification from the first level."""
     size = f"{base[1]}x{base[0]}" + ("" if level == base else f" -> {level[1]}x{level[0]}")
     facts = f"{size} ({TILE}x{TILE}) JPEG/RGB Q={QUALITY}|AppMag = {10 / mpp:g}|MPP = {mpp:g}"
     return f"Aperio Image Library (slideseek)\r\n{facts}"

@@ -1,4 +1,4 @@
-"""From concentrations to colour: light through two stains after Beer and Lambert."""
+"""From concentrations to colour: light through two stains, by the Beer-Lambert law."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Stain:
 
     @classmethod
     def draw(cls, center: np.random.Generator, patient: np.random.Generator) -> Stain:
-        """Draw a staining: the laboratory sets the hue, each slide departs from it a little."""
+        """Draw a staining: the laboratory sets the hue, each slide varies a little."""
 
         def vector(base: tuple[float, float, float], spread: float) -> tuple[float, float, float]:
             value = np.array(base) * np.exp(center.normal(0, spread, 3) + patient.normal(0, spread / 3, 3))
@@ -38,7 +38,7 @@ class Stain:
 
     def develop(self, haematoxylin: Float32, eosin: Float32, noise: np.random.Generator) -> UInt8:
         """Return RGB uint8 (side, side, 3) of two concentration fields (side, side)."""
-        # The lens blurs; of the two fields only the nuclei have edges sharp enough to show it.
+        # The lens blurs, which shows only at the sharp edges of the nuclei.
         h = ndimage.gaussian_filter(haematoxylin, 0.7, truncate=3.0)
         h *= np.float32(self.strength[0])
         e = eosin * np.float32(self.strength[1])

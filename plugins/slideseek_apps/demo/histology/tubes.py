@@ -13,10 +13,10 @@ from slideseek_apps.demo.histology.fields import grid
 
 @dataclass(frozen=True, slots=True)
 class Tubes:
-    """Where tubes run. All arrays are coarse, lengths in pixels.
+    """The course of tubes. All arrays are coarse, lengths in pixels.
 
     depth: distance below the outer surface, negative outside. radius: half width of the nearest tube.
-    inward: direction of growing depth, radians. trait: one random number in 0..1 a tube, to vary its look.
+    inward: direction of growing depth, radians. trait: one random number in 0..1 per tube, to vary its look.
     """
 
     depth: Float32
@@ -32,7 +32,7 @@ class Tubes:
 def tubes(
     canvas: Canvas, centres: Float32, radius: Float32, half_length: Float32, angle: Float32, bend: float, rugged: float
 ) -> Tubes:
-    """Lay tubes around segments: centres (n, 2), half width, half length and direction (n,), pixels and radians.
+    """Place tubes around segments: centres (n, 2), half width, half length and direction (n,), pixels and radians.
 
     bend: amplitude of the deformation of the whole. rugged: height of the bumps of the surface.
     """
@@ -44,7 +44,7 @@ def tubes(
     width, trait = np.ones((small, small), dtype=np.float32), np.zeros((small, small), dtype=np.float32)
     traits = canvas.rng.random(len(centres), dtype=np.float32)
     for (cx, cy), r, h, turn, own in zip(centres, radius, half_length, angle, traits):
-        # Only the surroundings of a tube: the deformation hardly ever exceeds 3.5 standard deviations.
+        # Only pixels near a tube: the deformation hardly ever exceeds 3.5 standard deviations.
         reach = h + r + 3.5 * bend + 40
         rows, columns = (slice(max(int((c - reach) / STEP), 0), max(int((c + reach) / STEP), 0)) for c in (cy, cx))
         dx, dy = x[rows, columns] - cx, y[rows, columns] - cy

@@ -1,1 +1,1 @@
-"""The JSON API of the viewer: slides and their pictures, searches and what explains them."""
+"""The JSON API of the viewer: slides and their pictures, searches and explanations."""

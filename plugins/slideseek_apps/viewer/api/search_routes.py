@@ -1,4 +1,4 @@
-"""Routes that search: by slide, by region, by an uploaded patch; and why a hit was found."""
+"""Search routes: query with a slide, a region or an uploaded patch, and explain a hit."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from fastapi import APIRouter, Path, Request, Response
 
 from slideseek.searching.answer_json import answer_json
 from slideseek.searching.evidence import Evidence
-from slideseek.searching.request import Request as Asked
+from slideseek.searching.request import Request as SearchRequest
 from slideseek.searching.searcher import Answer
 from slideseek.types import SlideRecord
-from slideseek_apps.viewer.api.services import NotThereError, Services, ServicesOf
+from slideseek_apps.viewer.api.services import NotThereError, Services, ServicesOf, slide_out
 from slideseek_apps.viewer.hide_paths import without_paths
 from slideseek_apps.viewer.schemas import (
     AnswerOut,
@@ -58,7 +58,7 @@ async def explain(services: ServicesOf, asked: ExplainIn) -> EvidenceOut:
 
 @router.post("/patches", openapi_extra=UPLOAD)
 async def upload(services: ServicesOf, request: Request) -> PatchOut:
-    """Take a patch image, sent as it is (PNG, JPEG or WebP), to search with."""
+    """Upload a patch image (PNG, JPEG or WebP) to search with."""
     kept = await services.pixels.run(services.uploads.add, await request.body())
     return PatchOut(patch=kept.key, width=kept.width, height=kept.height)
 
@@ -77,19 +77,19 @@ async def patch_preview(services: ServicesOf, patch: Annotated[PatchKey, Path()]
     return Response(jpeg, media_type="image/jpeg", headers={"cache-control": "private, max-age=3600"})
 
 
-def _request(services: Services, query: QueryIn, asked: SearchIn | None = None) -> Asked:
-    """Turn what came over the network into a request that can only name slides and uploads that are here."""
+def _request(services: Services, query: QueryIn, asked: SearchIn | None = None) -> SearchRequest:
+    """Turn a request body into a search request. It can only name slides of the archive and stored uploads."""
     if isinstance(query, PatchQuery):
         kept = services.uploads.get(query.patch)
         if kept is None:
             raise _no_patch()
         known: dict[str, Any] = query.model_dump(include={"site", "patient", "center", "mpp"})
-        request = Asked(text=str(kept.path), kind="patch", **known)
+        request = SearchRequest(text=str(kept.path), kind="patch", **known)
     elif isinstance(query, RegionQuery):
         region = f"{query.x},{query.y},{query.width},{query.height}"
-        request = Asked(text=services.fresh_entry(query.slide).record.id, kind="region", region=region)
+        request = SearchRequest(text=services.fresh_entry(query.slide).record.id, kind="region", region=region)
     else:
-        request = Asked(text=services.fresh_entry(query.slide).record.id)
+        request = SearchRequest(text=services.fresh_entry(query.slide).record.id)
     if asked is None:
         return request
     return replace(
@@ -103,16 +103,15 @@ def _request(services: Services, query: QueryIn, asked: SearchIn | None = None) 
 
 
 def _no_patch() -> NotThereError:
-    return NotThereError("this patch is not held any more", "upload it again")
+    return NotThereError("this patch is no longer stored", "upload it again")
 
 
 def _answer(services: Services, answer: Answer) -> AnswerOut:
-    """Return an answer in the one shape, with keys in the place of paths."""
+    """Return an answer in the shape of `--json`, with keys instead of paths."""
     directory = services.searching.directory
 
     def slide(record: SlideRecord) -> dict[str, Any]:
-        entry = directory.of_id(record.id)
-        return {**record.facts(), "key": entry.key if entry else "", "version": entry.version if entry else ""}
+        return slide_out(record, directory.of_id(record.id)).model_dump()
 
     # A slide may have been removed between the search and now.
     there = [one for one in answer.found if directory.of_id(one.hit.slide_id) is not None]

@@ -1,4 +1,4 @@
-"""What the routes work with, and how they reach it."""
+"""The services that routes use, and how to get them from a request."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Annotated, TypeAlias
 
 from fastapi import Depends, Request
 
+from slideseek.types import SlideRecord
 from slideseek_apps.viewer.schemas import SlideOut
 from slideseek_apps.viewer.search_service import SearchService, no_slide
 from slideseek_apps.viewer.slide_directory import Entry
@@ -16,7 +17,7 @@ from slideseek_apps.viewer.worker_pools import WorkerPool
 
 
 class NotThereError(Exception):
-    """What an address names does not exist. Carries the message for a person."""
+    """The requested resource does not exist. Carries a message for the user."""
 
     def __init__(self, cause: str, fix: str = "") -> None:
         super().__init__(cause)
@@ -26,10 +27,10 @@ class NotThereError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """One of each for a server. pixels: renders pictures. asking: reads the catalogue and indexes, in milliseconds.
+    """The services of one server, with three thread pools.
 
-    thinking: makes queries from pixels and explains hits, in seconds: it has a lane of its own, so that browsing and
-    searching by slide do not wait for it.
+    pixels: renders pictures. quick: reads the catalogue and indexes, in milliseconds. slow: makes queries from pixels
+    and explains hits, in seconds; it has its own pool, so browsing and search by slide do not wait for it.
     """
 
     searching: SearchService
@@ -40,12 +41,12 @@ class Services:
     slow: WorkerPool
 
     async def entry(self, key: str) -> Entry:
-        """Return the slide of a key, or raise `NotThereError`. Only an unknown key makes the catalogue be looked at."""
+        """Return the slide of a key, or raise `NotThereError`. Only an unknown key needs the catalogue."""
         found = self.searching.loaded.get(key)
         return found if found is not None else await self.quick.run(self.fresh_entry, key)
 
     def fresh_entry(self, key: str) -> Entry:
-        """Return the slide of a key as the catalogue knows it now, or raise `NotThereError`; may block."""
+        """Return the slide of a key from the current catalogue, or raise `NotThereError`. May block."""
         found = self.searching.directory.get(key)
         if found is None:
             error = no_slide(key)
@@ -53,9 +54,9 @@ class Services:
         return found
 
     def close(self) -> None:
-        """End the threads, then close the files they used."""
-        for lane in (self.pixels, self.quick, self.slow):
-            lane.close()
+        """Stop the threads, then close the files they used."""
+        for pool in (self.pixels, self.quick, self.slow):
+            pool.close()
         self.pictures.close()
         self.searching.close()
 
@@ -69,6 +70,6 @@ def services_of(request: Request) -> Services:
 ServicesOf: TypeAlias = Annotated[Services, Depends(services_of)]
 
 
-def slide_out(entry: Entry) -> SlideOut:
-    """Return a slide for the API: the catalogue's fields, no path."""
-    return SlideOut(key=entry.key, version=entry.version, **entry.record.facts())
+def slide_out(record: SlideRecord, entry: Entry | None) -> SlideOut:
+    """Return a slide for the API, without its path. entry: None for a query that is not a slide of the archive."""
+    return SlideOut(key=entry.key if entry else "", version=entry.version if entry else "", **record.facts())

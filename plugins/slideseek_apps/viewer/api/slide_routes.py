@@ -1,4 +1,4 @@
-"""Routes over the slides: the archive, lists, facets, facts and pictures."""
+"""Slide routes: the archive, lists, facets, metadata and pictures."""
 
 from __future__ import annotations
 
@@ -31,21 +31,21 @@ router = APIRouter(tags=["slides"])
 MAX_TILE = FARTHEST // TILE
 Responses: TypeAlias = dict[int | str, dict[str, Any]]
 JPEG: Responses = {200: {"content": {"image/jpeg": {"schema": {"type": "string", "format": "binary"}}}}}
-NOT_MODIFIED: Responses = {304: {"description": "The picture the browser has is the right one."}}
+NOT_MODIFIED: Responses = {304: {"description": "The browser's cached picture is up to date."}}
 
 Key = Annotated[SlideKey, Path()]
 Text = Annotated[str, Query(max_length=200, description="Words that all occur in a slide's id or fields.")]
 Picks = Annotated[
     list[Annotated[str, Query(max_length=300)]],
-    Query(max_length=40, description="`FIELD=VALUE`; a slide has one of the values picked in each field."),
+    Query(max_length=40, description="`FIELD=VALUE`; a slide must have one of the values picked for each field."),
 ]
 IfNoneMatch = Annotated[str, Header(max_length=1000)]
-Version = Annotated[str, Query(max_length=40, description="The slide's version: lets a browser keep the picture.")]
+Version = Annotated[str, Query(max_length=40, description="The slide's version, for caching in the browser.")]
 
 
 @router.get("/archive")
 async def archive(services: ServicesOf) -> ArchiveOut:
-    """Return what is served: engines, facets, fields."""
+    """Return the archive: engines, facets, fields, sites."""
     searching = services.searching
     engines = await services.quick.run(searching.engines)
     directory = await services.quick.run(lambda: searching.directory)
@@ -82,19 +82,19 @@ async def slides(
     offset: Annotated[int, Query(ge=0, le=100_000_000)] = 0,
     limit: Annotated[int, Query(ge=1, le=200)] = 48,
 ) -> PageOut:
-    """List slides, a page at a time."""
+    """List slides, one page at a time."""
 
     def page() -> PageOut:
         directory = services.searching.directory
         total, found = directory.page(_selection(directory, text, facet), sort, offset, limit)
-        return PageOut(total=total, offset=offset, slides=[slide_out(entry) for entry in found])
+        return PageOut(total=total, offset=offset, slides=[slide_out(entry.record, entry) for entry in found])
 
     return await services.quick.run(page)
 
 
 @router.get("/facets")
 async def facets(services: ServicesOf, text: Text = "", facet: Picks = []) -> list[FacetOut]:  # noqa: B006
-    """Count the slides by each facet's values."""
+    """Count the slides for each value of each facet."""
 
     def counts() -> list[FacetOut]:
         directory = services.searching.directory
@@ -109,14 +109,14 @@ async def facets(services: ServicesOf, text: Text = "", facet: Picks = []) -> li
 
 @router.get("/slides/{key}")
 async def slide(services: ServicesOf, key: Key) -> SlideDetail:
-    """Return all that is known of one slide."""
+    """Return the metadata of one slide and of its image."""
     entry = await services.quick.run(services.fresh_entry, key)
     try:
         grid, opened = await services.pixels.run(services.pictures.grid, entry)
     except SlideError as error:
         path = str(services.searching.archive.slide_path(entry.record))
         problem = Problem(error=without_paths(error.cause, path), fix=without_paths(error.fix, path))
-        return SlideDetail(slide=slide_out(entry), image=None, problem=problem)
+        return SlideDetail(slide=slide_out(entry.record, entry), image=None, problem=problem)
     image = ImageOut(
         width=grid.width,
         height=grid.height,
@@ -127,7 +127,7 @@ async def slide(services: ServicesOf, key: Key) -> SlideDetail:
         tile=TILE,
         notes=[without_paths(note) for note in opened.notes],
     )
-    return SlideDetail(slide=slide_out(entry), image=image, problem=None)
+    return SlideDetail(slide=slide_out(entry.record, entry), image=image, problem=None)
 
 
 @router.get("/slides/{key}/thumbnail", response_class=Response, responses=JPEG | NOT_MODIFIED)
@@ -183,7 +183,7 @@ async def field(
 async def _drawn(
     services: ServicesOf, key: str, version: str, known: str, name: str, draw: Callable[[Entry], Picture]
 ) -> Response:
-    """Return a picture of a slide, or that the browser's is still right; `name` tells it from the slide's others."""
+    """Return a picture of a slide, or 304 if the browser's copy is current. `name` identifies the picture."""
     entry = await services.entry(key)
     etag = f'"{entry.version}-{name}"'
     if etag in known:
@@ -194,11 +194,11 @@ async def _drawn(
 def _selection(directory: SlideDirectory, text: str, facet: Sequence[str]) -> Selection:
     picks: dict[str, set[str]] = {}
     for pick in facet:
-        # A field's name may hold an equals sign itself: the longest facet that fits is meant.
+        # A field's name may contain an equals sign: the longest matching facet wins.
         names = [name for name in directory.facets if pick.startswith(f"{name}=")]
         if not names:
             fix = f"write FIELD=VALUE; fields: {', '.join(directory.facets) or 'none'}"
-            raise UsageError(f"{pick!r} picks no facet of this archive", fix)
+            raise UsageError(f"{pick!r} matches no facet of this archive", fix)
         name = max(names, key=len)
         picks.setdefault(name, set()).add(pick[len(name) + 1 :])
     return Selection({name: frozenset(values) for name, values in picks.items()}, text)
@@ -214,5 +214,5 @@ def _unchanged(entry: Entry, version: str, etag: str) -> Response:
 
 
 def _keep(entry: Entry, version: str) -> str:
-    """Let a browser keep, for a day, a picture whose address names the slide's content; else it asks every time."""
+    """Let the browser cache a picture for a day if its address contains the slide's version; else revalidate."""
     return "private, max-age=86400, immutable" if version == entry.version else "private, no-cache"

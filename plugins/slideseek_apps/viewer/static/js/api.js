@@ -5,13 +5,13 @@ async function ask(path, options = {}) {
     answer = await fetch(`/api/${path}`, { credentials: "same-origin", ...options });
   } catch (cause) {
     if (cause.name === "AbortError") throw cause;
-    throw failure("The server does not answer", "see whether 'slideseek serve' still runs", 0);
+    throw failure("The server does not answer", "Check that 'slideseek serve' is still running.", 0);
   }
   if (answer.ok) return answer.json();
-  const told = await answer.json().catch(() => ({}));
-  // The page itself sends well-formed values only: this one came from an address that was changed or cut.
-  if (answer.status === 422) throw failure("The address of this page is damaged", "Go back to the list of slides.", 422);
-  throw failure(told.error || `The server answered ${answer.status}`, told.fix || "", answer.status);
+  const body = await answer.json().catch(() => ({}));
+  // The page itself sends only well-formed values: this one came from an edited or truncated address.
+  if (answer.status === 422) throw failure("The address of this page is invalid", "Go back to the list of slides.", 422);
+  throw failure(body.error || `The server answered ${answer.status}`, body.fix || "", answer.status);
 }
 
 function failure(message, fix, status) {

@@ -42,7 +42,7 @@ export class Browse {
       clearTimeout(waiting);
       if (error.name === "AbortError") return;
       this.grid.replaceChildren();
-      // A facet may be gone with the slides that had it: then trying again cannot help.
+      // A facet may have disappeared with its slides: then a retry cannot help.
       const unknown = error.status === 400 && now.facet.length;
       this.head.replaceChildren(problem(error, unknown ? null : () => this.show()), unknown ? this.clearing() : "");
       this.pager.replaceChildren();
@@ -89,8 +89,8 @@ export class Browse {
       const filtered = now.facet.length || now.text;
       this.grid.replaceChildren();
       this.pager.replaceChildren(filtered
-        ? el("div", { class: "empty" }, el("p", {}, "No slide fits these filters."), this.clearing())
-        : el("div", { class: "empty" }, el("p", {}, "This archive has no slides yet."), el("p", {}, "Add some with ‘slideseek add’, then ‘slideseek build’.")));
+        ? el("div", { class: "empty" }, el("p", {}, "No slides match these filters."), this.clearing())
+        : el("div", { class: "empty" }, el("p", {}, "This archive has no slides yet."), el("p", {}, "Add slides with ‘slideseek add’, then run ‘slideseek build’.")));
       return;
     }
     this.grid.replaceChildren(...page.slides.map((slide) => card(slide)));

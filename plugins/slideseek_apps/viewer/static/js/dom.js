@@ -18,7 +18,7 @@ export function thumbnail(slide, side, alt) {
   image.addEventListener("load", () => picture.classList.remove("loading"));
   image.addEventListener("error", () => {
     picture.classList.replace("loading", "missing");
-    picture.replaceChildren("No picture: the file cannot be read");
+    picture.replaceChildren("No picture: cannot read the file");
   });
   image.src = `/api/slides/${slide.key}/thumbnail?side=${side}&v=${encodeURIComponent(slide.version)}`;
   picture.append(image);

@@ -1,11 +1,11 @@
-// Why a hit was found: the controls under the panes, and the patches that count most.
+// Why a hit was found: the controls below the panes, and the patches that matter most.
 import { fieldAddress, patchAddress } from "./api.js";
 import { el, problem, round } from "./dom.js";
 import { PAIR_COLOURS, colourScale, drawBoxes, drawHeat, drawLegend } from "./heat.js";
 import { go, state } from "./state.js";
 
 export class EvidenceBar {
-  // onlook: called with the boxes of a query patch and of a hit patch that a person wants to look at.
+  // onlook: called with the boxes of the query patch and the hit patch to look at.
   constructor(query, hit, onlook) {
     this.panes = { query, hit };
     this.onlook = onlook;
@@ -31,7 +31,7 @@ export class EvidenceBar {
 
   waiting() {
     this.clear();
-    this.sum.replaceChildren(el("span", { class: "spinner" }), " Finding what made the match …");
+    this.sum.replaceChildren(el("span", { class: "spinner" }), " Finding the matching patches …");
   }
 
   failed(error) {
@@ -49,7 +49,7 @@ export class EvidenceBar {
       this.sum.replaceChildren("similarity ", el("strong", {}, round(evidence.value)), ` = ${evidence.query.parts.length === 1 ? "its only patch" : `sum of ${evidence.query.parts.length} patches`}`);
       this.marks = { query: best(evidence.query), hit: best(evidence.hit) };
     } else {
-      this.sum.replaceChildren("distance ", el("strong", {}, round(evidence.value, evidence.unit)), ` = ${evidence.pairs.length === 1 ? "that of the only pair" : `median of ${evidence.pairs.length} nearest pairs`}`);
+      this.sum.replaceChildren("distance ", el("strong", {}, round(evidence.value, evidence.unit)), ` = ${evidence.pairs.length === 1 ? "distance of the only pair" : `median of ${evidence.pairs.length} nearest pairs`}`);
       const first = evidence.pairs.slice(0, PAIR_COLOURS.length);
       this.marks = {
         query: first.map((pair, at) => mark(evidence.query.boxes[pair.query], at)),
@@ -72,7 +72,7 @@ export class EvidenceBar {
       drawLegend(canvas, this.scale);
       const unit = this.evidence.kind === "pairs" ? this.evidence.unit : "";
       const [from, to] = this.evidence.kind === "pairs" ? [-this.scale.from, -this.scale.to] : [this.scale.from, this.scale.to];
-      this.legend.replaceChildren(el("span", {}, round(from)), canvas, el("span", {}, round(to, unit)), el("span", {}, "more alike →"));
+      this.legend.replaceChildren(el("span", {}, round(from)), canvas, el("span", {}, round(to, unit)), el("span", {}, "more similar →"));
     }
     for (const pane of Object.values(this.panes)) pane.redraw();
   }
@@ -92,7 +92,7 @@ export class EvidenceBar {
       const value = kind === "pairs" ? round(pairs[at].distance, unit) : [mine && share(mine, query), other && share(other, hit)].filter(Boolean).join(" | ");
       const number = el("span", { class: "number" }, String(at + 1));
       number.style.borderColor = PAIR_COLOURS[at];
-      return el("button", { class: "pair", type: "button", title: "Look at these patches", onclick: () => this.onlook(mine?.box, other?.box) },
+      return el("button", { class: "pair", type: "button", title: "Zoom to these patches", onclick: () => this.onlook(mine?.box, other?.box) },
         el("span", { class: "images" }, mine && this.crop(this.panes.query, mine), other && this.crop(this.panes.hit, other)),
         el("span", { class: "tally" }, number, value));
     }));

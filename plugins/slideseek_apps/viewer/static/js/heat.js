@@ -1,11 +1,11 @@
-// Colours of evidence. One scale for a pair of slides, so that a colour means the same on both.
+// Heat map colours. Both slides share one scale, so a colour means the same on both.
 const RISING = [[52, 44, 138], [41, 110, 187], [31, 161, 135], [139, 211, 70], [253, 231, 37]];
 const PARTED = [[33, 88, 196], [150, 186, 236], [240, 240, 240], [245, 178, 96], [214, 84, 12]];
 export const PAIR_COLOURS = ["#e6194b", "#0082c8", "#f58231", "#911eb4", "#008f6b", "#b08900"];
 
 export function colourScale(values) {
   const low = Math.min(...values), high = Math.max(...values);
-  // Parts of both signs: what makes slides less alike must not look like what adds little.
+  // Parts of both signs: a negative part must not look like a small positive one.
   const parted = low < 0 && high > 0;
   const reach = Math.max(Math.abs(low), Math.abs(high)) || 1;
   const place = parted ? (value) => (value / reach + 1) / 2 : (value) => (high > low ? (value - low) / (high - low) : 1);
@@ -43,7 +43,7 @@ export function drawHeat(context, side, scale, alpha, rectangle) {
 
 export function drawBoxes(context, marks, rectangle) {
   context.font = "600 12px system-ui, sans-serif";
-  // Several patches of one slide may be most like the same patch of the other: one box then carries all numbers.
+  // Several patches of one slide may match the same patch of the other: its box then shows all numbers.
   const boxes = new Map();
   for (const { box, number, colour } of marks) {
     const name = box.join();

@@ -1,12 +1,12 @@
-// Keyboard shortcuts, and the page that lists them.
+// Keyboard shortcuts, and the dialog that lists them.
 import { el } from "./dom.js";
 import { go, noHit, state, toBrowse } from "./state.js";
 
 const LIST = [
-  ["/", "Find slides by their words"], ["b", "Back to all slides"], ["n  p", "Next or previous page"],
-  ["1 … 9", "Open the hit of that rank beside the query"], ["j  k", "Next or previous hit"], ["r", "Draw a region to search for"],
-  ["h", "Heat map on or off"], ["[  ]", "Heat map fainter or stronger"], ["e", "Evidence boxes on or off"], ["s", "Move both slides together, or apart"],
-  ["u", "Search with a patch image"], ["t", "Light or dark"], ["Esc", "Give up drawing, or close the hit"], ["?", "This list"],
+  ["/", "Find slides by text"], ["b", "Back to all slides"], ["n  p", "Next or previous page"],
+  ["1 … 9", "Open the hit of that rank beside the query"], ["j  k", "Next or previous hit"], ["r", "Draw a region to search with"],
+  ["h", "Heat map on or off"], ["[  ]", "Heat map opacity down or up"], ["e", "Evidence boxes on or off"], ["s", "Move both slides together or separately"],
+  ["u", "Search with a patch image"], ["t", "Light or dark"], ["Esc", "Cancel drawing, or close the hit"], ["?", "This list"],
 ];
 
 export function startKeys({ work, browse, theme }) {
@@ -26,7 +26,7 @@ export function startKeys({ work, browse, theme }) {
     Escape: () => (work.query.stopDrawing ? work.query.stopDrawing() : go(noHit)),
   };
   const browsing = { n: () => browse.step?.(1), p: () => browse.step?.(-1) };
-  // Captured: the deep zoom under the pointer has keys of its own.
+  // Captured, because the deep zoom viewer has its own keys.
   document.addEventListener("keydown", (event) => {
     const typing = event.target.closest?.("input:not([type=range]):not([type=checkbox]):not([type=file]), select, textarea, dialog");
     if (event.ctrlKey || event.metaKey || event.altKey || (typing && event.key !== "Escape")) return;

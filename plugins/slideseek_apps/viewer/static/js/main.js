@@ -1,4 +1,4 @@
-// Start: load the archive's facts, then show what the address says.
+// Start: load the archive's metadata, then show the state in the address.
 import { getArchive, upload } from "./api.js";
 import { Browse } from "./browse.js";
 import { problem, toast } from "./dom.js";
@@ -61,7 +61,7 @@ function wire() {
 }
 
 async function send(file) {
-  toast(`Sending ${file.name} …`);
+  toast(`Uploading ${file.name} …`);
   try {
     const kept = await upload(file);
     toast(`${kept.width} × ${kept.height} px`);

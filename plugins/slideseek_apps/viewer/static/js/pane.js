@@ -1,4 +1,4 @@
-// One slide under glass: deep zoom, a layer of drawings over it, a scale bar, and the drawing of a rectangle.
+// One slide in deep zoom, with an overlay, a scale bar, and a tool to draw a rectangle.
 import { getSlide, patchAddress, tileAddress } from "./api.js";
 import { el, problem } from "./dom.js";
 
@@ -49,7 +49,7 @@ export class Pane {
     this.patch = key;
     if (await this.open({ type: "image", url: patchAddress(key) })) return;
     this.close();
-    throw Object.assign(new Error("This patch is not held any more"), { fix: "Upload it again: patches are kept while the server runs, the latest 32 of them." });
+    throw Object.assign(new Error("This patch is no longer stored"), { fix: "Upload it again. The server keeps the latest 32 patches while it runs." });
   }
 
   open(source) {
@@ -72,7 +72,7 @@ export class Pane {
     });
   }
 
-  // Whether the whole slide is in view: then it stays so when the pane changes its size.
+  // Whether the whole slide is in view. It then stays in view when the pane is resized.
   get home() {
     if (!this.item) return false;
     const viewport = this.viewer.viewport;
@@ -148,7 +148,7 @@ export class Pane {
     return view ? [Math.round(view.x), Math.round(view.y), Number(view.mpp.toPrecision(4))].join() : "";
   }
 
-  // Look where an address says; one that cannot be read leaves the whole slide in view.
+  // Show the view in an address. An invalid one leaves the whole slide in view.
   look(place) {
     const [x, y, mpp] = place.split(",").map(Number);
     if (!this.item || !(mpp > 0) || !Number.isFinite(x + y + mpp)) return;
@@ -184,13 +184,13 @@ export class Pane {
     this.scale.replaceChildren(el("span", {}, `${text} · ${power >= 10 ? power.toFixed(0) : power.toFixed(1)}×`), rule);
   }
 
-  // Let a person draw a rectangle; `done` gets x, y, width, height in level-0 pixels, or null when it was given up.
+  // Let the user draw a rectangle; `done` gets x, y, width, height in level-0 pixels, or null if cancelled.
   draw(done) {
     this.stopDrawing?.();
     if (!this.detail?.image) return;
     let from = null;
     this.glass.classList.add("drawing");
-    const banner = el("div", { class: "banner" }, "Drag a rectangle over the tissue to search for", el("button", { class: "button", type: "button", onclick: () => stop(null) }, "Cancel"));
+    const banner = el("div", { class: "banner" }, "Drag a rectangle over the tissue to search with", el("button", { class: "button", type: "button", onclick: () => stop(null) }, "Cancel"));
     this.glass.append(banner);
     const spot = (event) => {
       const area = this.layer.getBoundingClientRect();
@@ -232,20 +232,20 @@ export function tool(text, title, onclick, attributes = {}) {
   return el("button", { class: "icon-button", type: "button", title, "aria-label": title, onclick, ...attributes }, text);
 }
 
-// Keep two panes at the same magnification, and move both when one is moved. Slides differ, so the moves are kept, not
-// the places: what is in the middle of each stays the pathologist's choice.
+// Keep two panes at the same magnification and move them together. Only movements are copied, not positions: the user
+// chooses what to compare.
 export class Together {
   constructor(first, second) {
     this.panes = [first, second];
     this.on = false;
   }
 
-  // fresh: both slides have just been laid side by side, so the scale that shows both whole is taken.
+  // fresh: both slides were just opened side by side, so use the scale that shows both as a whole.
   start(fresh = false) {
     this.on = true;
     const [query, hit] = this.panes.map((pane) => pane.view);
     if (query && hit) {
-      if (!this.panes[0].home) this.panes[1].untouched = false; // the hit is shown as near as the query
+      if (!this.panes[0].home) this.panes[1].untouched = false; // the hit gets the query's zoom
       const mpp = fresh && this.panes[0].home ? Math.max(query.mpp, hit.mpp) : query.mpp;
       this.follow(0, { ...query, mpp });
       this.follow(1, { ...hit, mpp });
@@ -260,7 +260,7 @@ export class Together {
     const at = this.panes.indexOf(pane), view = pane.view, other = this.panes[1 - at].view;
     if (!view || !other || !this.last[at]) return;
     const from = this.last[at];
-    // A follower reports its own move too: answering it would stop the leader in the middle of its motion.
+    // The following pane reports its own movement too: reacting to it would stop the leading pane.
     const still = Math.hypot(view.x - from.x, view.y - from.y) < view.mpp * 0.05 && Math.abs(view.mpp / from.mpp - 1) < 1e-4;
     if (still) return;
     this.panes[1 - at].untouched = false;

@@ -9,7 +9,7 @@ export function drawResults(element, { answers, open, hit, by, retry }) {
   if (versus && found.length === 2) {
     const common = [...ranks[0].keys()].filter((key) => ranks[1].has(key)).length;
     const most = Math.max(ranks[0].size, ranks[1].size);
-    parts.push(el("p", { class: "sub", id: "common" }, `${common} of ${most} hits are found by both engines`));
+    parts.push(el("p", { class: "sub", id: "common" }, `${common} of ${most} hits found by both engines`));
   }
   parts.push(el("div", { class: "lists" }, ...answers.map((one, at) => list(one, found.length === 2 ? ranks[1 - at] : null, versus, { open, hit, by, retry }))));
   element.replaceChildren(...parts);
@@ -25,8 +25,8 @@ function list({ engine, answer, error, waiting }, elsewhere, versus, { open, hit
       el("div", { class: "hits" }, ...Array.from({ length: 6 }, () => el("div", { class: "hit skeleton" }))));
   }
   if (!answer.hits.length) {
-    return el("div", { class: "list" }, head, el("div", { class: "empty" }, el("p", {}, answer.candidates ? "Nothing was found." : "No slide passes these conditions."),
-      el("p", {}, "Search the whole archive, or take a condition away.")));
+    return el("div", { class: "list" }, head, el("div", { class: "empty" }, el("p", {}, answer.candidates ? "No hits." : "No slides pass these conditions."),
+      el("p", {}, "Search the whole archive, or remove a condition.")));
   }
   return el("div", { class: "list", "data-engine": engine }, head,
     el("div", { class: "votes" }, ...Object.entries(answer.votes).map(([field, one]) => vote(field, one))),
@@ -40,7 +40,7 @@ function vote(field, { value, agreeing, hits, confidence }) {
   return el("div", { class: "vote", title: `The most common ${fieldName(field).toLowerCase()} among the hits` },
     el("div", { class: "what" }, `${fieldName(field)} by vote`),
     el("div", { class: "value" }, value),
-    el("div", { class: "share" }, `${agreeing} of ${hits} agree · ${Math.round(100 * confidence)}%`),
+    el("div", { class: "share" }, `${agreeing} of ${hits} hits agree · ${Math.round(100 * confidence)}%`),
     el("div", { class: "meter" }, bar));
 }
 
@@ -49,7 +49,7 @@ function card({ rank, slide, distance, agrees }, answer, elsewhere, current, ope
   picture.append(el("span", { class: "rank" }, String(rank)));
   const mark = agrees === null ? null : agrees
     ? el("span", { class: "mark same", title: "Same diagnosis as the query" }, "✓ ")
-    : el("span", { class: "mark other", title: "Another diagnosis than the query" }, "≠ ");
+    : el("span", { class: "mark other", title: "Different diagnosis from the query" }, "≠ ");
   const other = elsewhere === null ? null : el("span", { class: "elsewhere" }, elsewhere.has(slide.key) ? `rank ${elsewhere.get(slide.key)} in the other` : "only here");
   return el("button", { class: "hit", type: "button", "aria-current": current ? "true" : "false", "data-key": slide.key, onclick: open,
     "aria-label": `Hit ${rank}: ${slide.label || slide.id}, distance ${round(distance)}` },

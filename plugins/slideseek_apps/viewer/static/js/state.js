@@ -1,4 +1,4 @@
-// All that a permalink keeps lives in the address: what is browsed, asked, opened and laid over.
+// The whole state is in the address, for permalinks: filters, query, open hit, overlays.
 const PLAIN = {
   text: "", page: 1, sort: "id",
   slide: "", patch: "", site: "", region: "", engine: "", vs: "", k: 10, mode: "horizontal", same: false, apart: false, where: "",
@@ -43,7 +43,7 @@ export function go(changes, { replace = false } = {}) {
   move(next);
 }
 
-// Note where a person looks, at: the query, beside: the hit, without a new step in the history.
+// Record the current views (at: query, beside: hit) without a new history entry.
 export function note(changes) {
   const next = { ...current, ...changes };
   if (address(next) === address(current)) return;
@@ -51,7 +51,7 @@ export function note(changes) {
   current = next;
 }
 
-// Where a click on a slide leads: what was browsed stays in the address, so that going back finds it again.
+// The state after a click on a slide. Filters stay in the address, for going back.
 export function toQuery(changes) {
   return { region: "", patch: "", site: "", slide: "", hit: "", by: "", at: "", beside: "", where: "", ...changes };
 }

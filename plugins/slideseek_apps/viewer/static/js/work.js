@@ -1,4 +1,4 @@
-// The workplace: the query under glass, what was found beside it, and a hit next to the query.
+// The search view: the query, its hits, and one hit next to the query.
 import { explain, search } from "./api.js";
 import { el, problem, toast } from "./dom.js";
 import { EvidenceBar } from "./evidence.js";
@@ -15,7 +15,7 @@ const changed = (names, now, before) => !before || names.some((name) => now[name
 export class Work {
   constructor(archive) {
     this.archive = archive;
-    this.draw = tool("▭", "Search a region: draw a rectangle (r)", () => this.drawRegion());
+    this.draw = tool("▭", "Search with a region: draw a rectangle (r)", () => this.drawRegion());
     this.draw.id = "draw";
     this.query = new Pane("Query", { actions: [this.draw], onmove: (pane) => this.together.moved(pane), onrest: () => this.noteViews() });
     this.hit = new Pane("Hit", { onmove: (pane) => this.together.moved(pane), onrest: () => this.noteViews() });
@@ -69,23 +69,23 @@ export class Work {
     const choice = (name, value, options, attributes = {}) => el("select", { ...attributes, onchange: (event) => go({ [name]: event.target.value, ...(name === "engine" ? noHit : {}) }) },
       ...options.map(([id, text, disabled]) => el("option", { value: id, selected: id === value, disabled: disabled || null }, text)));
     const named = engines.map((one) => [one.name, one.problem ? `${one.name} (not ready)` : one.name, Boolean(one.problem)]);
-    // An old address may name an engine that is gone: it is shown, so that another one can be chosen.
-    if (!engines.some((one) => one.name === this.engine)) named.unshift([this.engine, `${this.engine} (not here)`, true]);
+    // An old address may name an engine that no longer exists: show it, so the user can choose another.
+    if (!engines.some((one) => one.name === this.engine)) named.unshift([this.engine, `${this.engine} (not available)`, true]);
     const others = named.filter(([name]) => name !== this.engine);
     this.ask.replaceChildren(
       el("button", { class: "button", type: "button", id: "back", title: "All slides (b)", onclick: () => go(toBrowse) }, "← Slides"),
       el("label", {}, "Engine", choice("engine", this.engine, named, { id: "engine" })),
-      el("label", {}, "Compare with", choice("vs", now.vs, [["", "no other"], ...others], { id: "versus", disabled: others.length ? null : true })),
-      el("label", {}, "Among", choice("mode", now.mode, [["horizontal", "all slides"], ["vertical", "slides of the same site"]], { id: "mode" })),
+      el("label", {}, "Compare with", choice("vs", now.vs, [["", "none"], ...others], { id: "versus", disabled: others.length ? null : true })),
+      el("label", {}, "Search in", choice("mode", now.mode, [["horizontal", "all slides"], ["vertical", "slides of the same site"]], { id: "mode" })),
       now.patch ? el("label", {}, "Site of the image", choice("site", now.site, this.sites(now.site), { id: "site" })) : "",
       el("span", { class: "grow" }),
       this.more());
   }
 
-  // An image says nothing about where it is from; an old address may name a site that is gone.
+  // An uploaded image has no metadata; an old address may name a site that no longer exists.
   sites(site) {
     const known = this.archive.sites.map((one) => [one, one]);
-    if (site && !this.archive.sites.includes(site)) known.unshift([site, `${site} (not here)`]);
+    if (site && !this.archive.sites.includes(site)) known.unshift([site, `${site} (not in the archive)`]);
     return [["", "unknown"], ...known];
   }
 
@@ -99,7 +99,7 @@ export class Work {
         el("label", {}, "Hits", el("select", { onchange: (event) => go({ k: Number(event.target.value) }) }, ...[5, 10, 20, 50].map((k) => el("option", { value: String(k), selected: k === now.k }, String(k))))),
         el("label", {}, "Include the query’s own patient", el("input", { type: "checkbox", id: "same", checked: now.same, onchange: (event) => go({ same: event.target.checked }) })),
         el("label", {}, "Leave out the query’s centre", el("input", { type: "checkbox", id: "apart", checked: now.apart, onchange: (event) => go({ apart: event.target.checked }) })),
-        el("label", { class: "where" }, "Only where", where),
+        el("label", { class: "where" }, "Filter", where),
         el("button", { class: "button", type: "button", onclick: () => navigator.clipboard?.writeText(location.href).then(() => toast("Link copied")) }, "Copy link to this view")));
   }
 
@@ -159,7 +159,7 @@ export class Work {
     const { patch, region } = state();
     const slide = this.query.detail?.slide;
     const role = el("span", { class: "role" }, region ? "Query region" : patch ? "Query patch" : "Query");
-    const whole = region ? el("button", { class: "button", type: "button", id: "whole", onclick: () => go({ region: "", ...noHit }) }, "Search the whole slide") : null;
+    const whole = region ? el("button", { class: "button", type: "button", id: "whole", onclick: () => go({ region: "", ...noHit }) }, "Search with the whole slide") : null;
     this.query.head.replaceChildren(role, ...(slide ? words(slide) : [el("span", { class: "title" }, patch ? "uploaded image" : ""), el("span", { class: "chips" })]), whole ?? "");
   }
 
@@ -170,7 +170,7 @@ export class Work {
     const found = this.answers.find((one) => one.engine === (by || this.engine))?.answer?.hits.find((one) => one.slide.key === hit);
     this.hit.head.replaceChildren(
       el("span", { class: "role" }, found ? `Hit ${found.rank}` : "Hit"), ...(slide ? words(slide) : [el("span", { class: "chips" })]),
-      el("button", { class: "button", type: "button", id: "use-hit", title: "Search with this slide", onclick: () => go(toQuery({ slide: hit })) }, "Search this"),
+      el("button", { class: "button", type: "button", id: "use-hit", title: "Search with this slide", onclick: () => go(toQuery({ slide: hit })) }, "Search with this"),
       tool("×", "Close the hit (Esc)", () => go(noHit)));
   }
 
@@ -188,7 +188,7 @@ export class Work {
       return;
     }
     if (!this.hit.element.isConnected) this.panes.append(this.hit.element);
-    // On a narrow page the panes stand above the list: what was opened comes into view.
+    // On a narrow page the panes are above the list: scroll to the opened hit.
     if (narrow()) this.hit.element.scrollIntoView({ block: "start" });
     else this.results.querySelector('.hit[aria-current="true"]')?.scrollIntoView({ block: "nearest" });
     this.drawHitHead();
@@ -231,13 +231,13 @@ export class Work {
     this.setTogether();
   }
 
-  // What the address keeps of the views; slides that are still opening have none yet.
+  // Record the views in the address. Slides that are still opening have none yet.
   noteViews() {
     const ready = (pane, name) => (pane.detail?.image && pane.item ? { [name]: pane.place } : {});
     note({ ...ready(this.query, "at"), ...(state().hit ? ready(this.hit, "beside") : {}) });
   }
 
-  // Show the views of an earlier step of the history.
+  // Restore the views of an earlier history entry.
   lookBack() {
     const { at, beside } = state();
     this.together.stop();
@@ -276,7 +276,7 @@ export class Work {
     context.setLineDash([]);
   }
 
-  // Open the hit `by` places from the open one, or the first.
+  // Open the hit `by` ranks from the open one, or the first.
   step(by) {
     const now = state();
     const engine = now.by || this.engine;
