@@ -1,4 +1,4 @@
-"""The Python interface: open an archive, build it, search it. `slideseek.open` is the way in.
+"""The Python interface: open an archive, build it, search it. Start with `slideseek.open`.
 
     import slideseek
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class OpenArchive:
-    """An archive at work: engines are opened when they are first used, and follow the archive from then on.
+    """An open archive: engines are opened on first use, and follow the archive from then on.
 
     Close it, or use it as a context manager.
     """
@@ -44,7 +44,7 @@ class OpenArchive:
 
     @property
     def registry(self) -> Registry:
-        """The components that plugins offer, looked up when they are first needed."""
+        """The components that plugins provide, looked up on first use."""
         if self._registry is None:
             self._registry = load_registry()
         return self._registry
@@ -60,14 +60,14 @@ class OpenArchive:
         return self.archive.catalog.slides.ids()
 
     def searcher(self, engine: str | None = None) -> Searcher:
-        """Return the searcher of an engine, the default one when no name is given."""
+        """Return the searcher of an engine; by default the first one configured."""
         name = self.archive.config.engine(engine).name
         if name not in self._searchers:
             self._searchers[name] = Searcher.open(self.archive, name, self.registry)
         return self._searchers[name]
 
     def forget(self) -> None:
-        """Drop what is open, so that the next search sees the configuration and the models as they are then."""
+        """Close all open engines; the next search reads the configuration and the models again."""
         self._searchers.clear()
 
     def search(
@@ -90,9 +90,9 @@ class OpenArchive:
     ) -> Result:
         """Find the k slides most similar to `query`: the id of a slide of the archive, or a slide file.
 
-        mode: "vertical" looks among slides of the query's site only. where: conditions such as "age>=60", all of which
+        mode: "vertical" searches only slides of the query's site. where: conditions such as "age>=60", all of which
         must hold. kind: "patch" for a patch image, "case" for a patient; a region makes it "region". site, patient,
-        center, mpp: what is known of a file. The query's own patient is left out unless `include_same_patient`.
+        center, mpp: what is known about a file. The query's own patient is excluded unless `include_same_patient`.
         """
         request = Request(
             text=str(query),
@@ -112,7 +112,7 @@ class OpenArchive:
         return self.run(request, engine=engine, source="python")
 
     def run(self, request: Request, *, engine: str | None = None, source: str = "") -> Result:
-        """Run a request and keep it in the archive's log. source: names the front end; without one it is not logged."""
+        """Run a request and log it in the archive. source: the front end's name; without one it is not logged."""
         searcher = self.searcher(engine)
         result = request.run(searcher)
         return result.with_notes(log_result(searcher, result, source)[1]) if source else result
@@ -130,9 +130,9 @@ class OpenArchive:
         options: BuildOptions | None = None,
         reporter: Reporter | None = None,
     ) -> BuildSummary:
-        """Select, featurize, fit, encode and index what is not done yet, of some engines or of all.
+        """Select, featurize, fit, encode and index what is not done yet, for some engines or all.
 
-        reporter: shows progress; without one the build is silent, and the summary says what was done.
+        reporter: shows progress; without one the build is silent, and the summary lists what was done.
         """
         from slideseek.building.build import Builder
         from slideseek.building.reporting import Silent
@@ -174,19 +174,19 @@ class OpenArchive:
 
 
 def open_archive(folder: Path | str | None = None, registry: Registry | None = None) -> OpenArchive:
-    """Open the archive in a folder; without one, this folder or the nearest above it that is an archive."""
+    """Open the archive in a folder; by default the current folder or the nearest archive above it."""
     archive = Archive(Path(folder)) if folder is not None else Archive.locate(Path.cwd())
     return OpenArchive(archive, registry)
 
 
 def create_archive(folder: Path | str, config: str | None = None, source: str = CONFIG_NAME) -> OpenArchive:
-    """Make an archive in a folder and open it.
+    """Create an archive in a folder and open it.
 
-    config: the text of a `slideseek.toml`, by default one engine. source: names that text in errors.
+    config: the text of a `slideseek.toml`, by default with one engine. source: the name of that text in errors.
     """
     from slideseek.engine import make_engines
 
     text = default_config() if config is None else config
     registry = load_registry()
-    make_engines(parse_config(text, source).engines, registry)  # a configuration that does not work makes no archive
+    make_engines(parse_config(text, source).engines, registry)  # check the configuration before creating the archive
     return OpenArchive(Archive.create(Path(folder), text), registry)

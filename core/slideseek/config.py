@@ -1,4 +1,4 @@
-"""Read `slideseek.toml` and turn its tables into components, with errors that name the key and the way out."""
+"""Read `slideseek.toml` and turn its tables into components, with errors that name the key and the fix."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Config:
     engines: tuple[EngineConfig, ...]
 
     def engine(self, name: str | None = None) -> EngineConfig:
-        """Return the engine of that name, the first one when no name is given."""
+        """Return the engine with a name; by default the first one."""
         if name is None:
             return self.engines[0]
         for engine in self.engines:
@@ -64,7 +64,7 @@ class Config:
 
 
 def default_config() -> str:
-    """Return the configuration a new archive starts with: a file beside this one, since it names components."""
+    """Return the default configuration of a new archive: a data file next to this one, since it names components."""
     return files("slideseek").joinpath("default.toml").read_text(encoding="utf-8")
 
 
@@ -92,8 +92,8 @@ def parse_config(text: str, source: str = CONFIG_NAME) -> Config:
     engines = tuple(_engine(block, position, source) for position, block in enumerate(blocks, start=1))
     seen: set[str] = set()
     for engine in engines:
-        if engine.name.lower() in seen:  # folders are named after engines, and some file systems fold case
-            raise UsageError(f"{source}: two engines are named {engine.name!r}", "give each its own name")
+        if engine.name.lower() in seen:  # folders are named after engines, and some file systems ignore case
+            raise UsageError(f"{source}: two engines are named {engine.name!r}", "give each a different name")
         seen.add(engine.name.lower())
     return Config(engines)
 
@@ -101,9 +101,9 @@ def parse_config(text: str, source: str = CONFIG_NAME) -> Config:
 def make_component(registry: Registry, config: ComponentConfig, where: str) -> Any:
     """Build a component from its options.
 
-    where: the key path for messages, such as `engine.sbfv-5k.encoder`. Options are checked against the types
-    of the dataclass's fields without any coercion a person would not expect: no bool for an int, no text for
-    a number. Ranges are the component's own business, in `__post_init__`.
+    where: the key path for messages, such as `engine.sbfv-5k.encoder`. Options are checked against the types of the
+    dataclass's fields without surprising coercion: no bool for an int, no text for a number. Ranges are checked by the
+    component in `__post_init__`.
     """
     what = f"{config.kind} {config.use!r}"
     try:
@@ -117,15 +117,15 @@ def make_component(registry: Registry, config: ComponentConfig, where: str) -> A
     except (Exception, SystemExit) as error:
         owner = registry.find(config.kind, config.use).owner
         raise PluginError(
-            f"{where}: {what} of {owner} cannot be made ({one_line(error)})", "update the plugin"
+            f"{where}: {what} of {owner} cannot be created ({one_line(error)})", "update the plugin"
         ) from error
 
 
 def settings(component: Any, use: str) -> dict[str, Any]:
-    """Return the resolved options of a component as plain data: the record kept with results and in keys.
+    """Return the resolved options of a component as plain data, as stored with results and used in keys.
 
-    Options that cannot change a result (field metadata `affects_result` false: a batch size, a device) are
-    left out.
+    Options that cannot change a result (field metadata `affects_result` is false: a batch size, a device) are left
+    out.
     """
     kept: dict[str, Any] = {"use": use}
     for spec in dataclasses.fields(component):
@@ -135,7 +135,7 @@ def settings(component: Any, use: str) -> dict[str, Any]:
                 kept[spec.name] = _plain(value)
             except TypeError as error:
                 raise PluginError(
-                    f"{use!r}: option {spec.name!r} is {value!r}; a configuration cannot hold {error}",
+                    f"{use!r}: option {spec.name!r} is {value!r}; a configuration cannot contain {error}",
                     "use numbers, text, booleans, paths and tuples of them, or mark the field init=False",
                 ) from error
     return kept
@@ -171,7 +171,7 @@ def _refuse_unknown(table: Mapping[str, Any], known: tuple[str, ...], where: str
 
 
 def _plain(value: Any) -> Any:
-    """Return an option as JSON and TOML know it; a `TypeError` names the type of what they do not know."""
+    """Convert an option to a type that JSON and TOML have; raise `TypeError` with the type's name if there is none."""
     if isinstance(value, Path):
         return str(value)
     if isinstance(value, list | tuple):

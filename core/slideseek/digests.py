@@ -1,4 +1,4 @@
-"""SHA-256 of plain data, bytes and files: results are kept under it, and a damaged file is recognised by it."""
+"""SHA-256 of plain data, bytes and files: the key of stored results, and the check for damaged files."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 
 def canonical_json(value: Any) -> str:
-    """Write plain data as JSON with one spelling: sorted keys, no spaces, no NaN."""
+    """Write plain data as canonical JSON: sorted keys, no spaces, no NaN."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
@@ -21,7 +21,7 @@ def digest(value: Any) -> str:
 
 
 def digest_bytes(*parts: bytes | memoryview) -> str:
-    """Return the SHA-256 (64 hex digits) of bytes laid end to end."""
+    """Return the SHA-256 (64 hex digits) of concatenated bytes."""
     total = hashlib.sha256()
     for part in parts:
         total.update(part)
@@ -42,7 +42,7 @@ def sha256_files(folder: Path) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Seal:
-    """A file as it was written: its SHA-256, its size, and the time of its last change in ns."""
+    """A file as written: its SHA-256, its size in bytes, and the time of its last change in ns."""
 
     sha256: str
     bytes: int
@@ -60,9 +60,9 @@ def seal_files(folder: Path) -> dict[str, Seal]:
 
 
 def broken_seal(folder: Path, seals: Mapping[str, Seal], thorough: bool = False) -> str:
-    """Return the name of a file that is not what was sealed, "" when all are.
+    """Return the name of a file that no longer matches its seal; "" if all match.
 
-    A file of the sealed size and time counts as untouched and is not read, unless `thorough`.
+    A file with the sealed size and time counts as unchanged and is not read, unless `thorough`.
     """
     for name, seal in seals.items():
         file = folder / name

@@ -1,6 +1,7 @@
 """An engine: four components and the one-directional flow from a slide to a code.
 
-The engine computes; it knows no archive. `slideseek.building` keeps what it computes, `slideseek.searching` uses it.
+The engine only computes; it knows nothing about archives. `slideseek.building` stores its results,
+`slideseek.searching` uses them.
 """
 
 from __future__ import annotations
@@ -35,10 +36,10 @@ from slideseek.types import Bag, Code, CodeSpec, Float32, Patches, UInt8
 
 @dataclass(frozen=True)
 class Resolved:
-    """What an engine's configuration comes to: enough to know its results without importing a component.
+    """An engine's resolved configuration: enough to find its results without importing a component.
 
-    settings: by kind, the options with their defaults and what else decides the output; kept with every result.
-    patch_um: side of a patch in µm, None where it is not one number. imported: its patches were chosen elsewhere.
+    settings: by kind, the options with their defaults and anything else that affects the output; stored with results.
+    patch_um: side of a patch in µm, None if it varies. imported: its patches were selected elsewhere.
     """
 
     settings: Mapping[ComponentKind, Mapping[str, Any]]
@@ -50,9 +51,9 @@ class Resolved:
 
 @dataclass(frozen=True)
 class Engine:
-    """Four components that fit each other, made when they are first used.
+    """Four components that fit together, created on first use.
 
-    Made by `make_engine`, which checks that they fit, or by `recall_engine` from what an earlier check resolved.
+    Created by `make_engine`, which checks that they fit, or by `recall_engine` from an earlier check's result.
     """
 
     config: EngineConfig
@@ -66,7 +67,7 @@ class Engine:
 
     @property
     def spec(self) -> CodeSpec:
-        """What the engine's codes look like."""
+        """The format of the engine's codes."""
         return self.resolved.spec
 
     @cached_property
@@ -89,13 +90,13 @@ class Engine:
 
     @property
     def trainable(self) -> Trainable | None:
-        """The encoder, if it learns."""
+        """The encoder, if it is trainable."""
         if not self.resolved.trainable:
             return None
         return self.encoder if isinstance(self.encoder, Trainable) else None
 
     def new_index(self) -> Index:
-        """Make an empty index of the configured kind."""
+        """Create an empty index of the configured kind."""
         made: Index = self._make("index")
         return made
 
@@ -114,14 +115,14 @@ class Engine:
     def read_side(self, patches: Patches) -> int:
         """Return the side in pixels to read patches at.
 
-        A featurizer that shrinks every patch gets its own side straight from the slide: the field stays the same
-        and a coarser level of the pyramid serves, so far fewer pixels are decoded.
+        If a featurizer resizes every patch, patches are read from the slide at that side directly. The field of view
+        stays the same, but a coarser level of the pyramid is used and far fewer pixels are decoded.
         """
         side = self.featurizer.side if isinstance(self.featurizer, Resizing) else 0
         return side if 0 < side < patches.size else patches.size
 
     def features(self, images: UInt8) -> Float32:
-        """Featurize images and check that the features are what the featurizer promised."""
+        """Featurize images and check that the features have the promised type and shape."""
         features = self.featurizer.featurize(images)
         if features.shape != (len(images), self.featurizer.width) or features.dtype != np.float32:
             raise PluginError(
@@ -140,11 +141,11 @@ class Engine:
         return Bag(slide.id, np.concatenate(parts), np.concatenate(places), site)
 
     def encode(self, bag: Bag) -> Code:
-        """Encode a bag and check that the code is what the encoder promised."""
+        """Encode a bag and check that the code has the promised format."""
         return self._checked(self.encoder.encode(bag), bag)
 
     def encode_many(self, bags: Sequence[Bag]) -> list[Code]:
-        """Encode several bags, all at once where the encoder can, with the same codes as one by one."""
+        """Encode several bags, in one batch if the encoder can; the codes are the same as one by one."""
         if len(bags) < 2 or not isinstance(self.encoder, BatchEncoder):
             return [self.encode(bag) for bag in bags]
         codes = self.encoder.encode_many(bags)
@@ -157,9 +158,13 @@ class Engine:
 
     def _checked(self, code: Code, bag: Bag) -> Code:
         if wrong := code.mismatch(self.spec):
-            raise PluginError(f"encoder {self.config.encoder.use!r} broke its promise for {bag.slide_id!r}: {wrong}")
+            raise PluginError(
+                f"encoder {self.config.encoder.use!r} returned a wrong code for {bag.slide_id!r}: {wrong}"
+            )
         if code.slide_id != bag.slide_id:
-            raise PluginError(f"encoder {self.config.encoder.use!r} returned a code of {code.slide_id!r}")
+            raise PluginError(
+                f"encoder {self.config.encoder.use!r} returned a code of {code.slide_id!r} for {bag.slide_id!r}"
+            )
         return code
 
     @cached_property
@@ -169,12 +174,12 @@ class Engine:
 
     @cached_property
     def feature_digest(self) -> str:
-        """Digest of the settings that decide the features: selector and featurizer."""
+        """Digest of the settings that affect the features: selector and featurizer."""
         return digest_features(self.select_digest, self.resolved.settings["featurizer"])
 
     @cached_property
     def encoder_digest(self) -> str:
-        """Digest of the settings that decide the model: everything up to the encoder."""
+        """Digest of the settings that affect the model: everything up to the encoder."""
         return digest([self.feature_digest, self.resolved.settings["encoder"]])
 
     @cached_property
@@ -184,12 +189,12 @@ class Engine:
 
 
 def digest_features(select_digest: str, featurizer: Mapping[str, Any]) -> str:
-    """Return the digest of what decides features: the selector's digest and the featurizer's resolved settings."""
+    """Return the digest that identifies features: of the selector's digest and the featurizer's resolved settings."""
     return digest([select_digest, featurizer])
 
 
 def make_engine(config: EngineConfig, registry: Registry) -> Engine:
-    """Build an engine's components and check that they fit, before any slide is opened."""
+    """Create an engine's components and check that they fit together, before any slide is opened."""
     parts: dict[ComponentKind, Any] = {
         kind: make_component(registry, config.component(kind), f"engine.{config.name}.{kind}")
         for kind in COMPONENT_KINDS
@@ -197,7 +202,7 @@ def make_engine(config: EngineConfig, registry: Registry) -> Engine:
     spec = parts["encoder"].spec(parts["featurizer"].width)
     if reason := parts["index"].refuses(spec):
         raise UsageError(
-            f"engine.{config.name}.index: index {config.index.use!r} refuses the codes of encoder"
+            f"engine.{config.name}.index: index {config.index.use!r} does not accept the codes of encoder"
             f" {config.encoder.use!r} ({spec}): {reason}",
             "choose another index: 'slideseek plugins list'",
         )
@@ -214,12 +219,12 @@ def make_engine(config: EngineConfig, registry: Registry) -> Engine:
     )
     engine = Engine(config, registry, found)
     for kind in ("selector", "featurizer", "encoder"):
-        engine.__dict__[kind] = parts[kind]  # already made: what `cached_property` would make again
+        engine.__dict__[kind] = parts[kind]  # already created: `cached_property` would create it again
     return engine
 
 
 def resolved_settings(component: Any, use: str) -> dict[str, Any]:
-    """Return a component's options with their defaults, and what else decides its output."""
+    """Return a component's options with their defaults, and anything else that affects its output."""
     resolved = settings(component, use)
     if isinstance(component, Fingerprinted):
         resolved["fingerprint"] = component.fingerprint()
@@ -227,12 +232,12 @@ def resolved_settings(component: Any, use: str) -> dict[str, Any]:
 
 
 def make_engines(configs: Sequence[EngineConfig], registry: Registry) -> list[Engine]:
-    """Build several engines, all checked before work begins."""
+    """Create several engines; all are checked before work begins."""
     return [make_engine(config, registry) for config in configs]
 
 
 def signature(config: EngineConfig, registry: Registry) -> str:
-    """Name a configuration and the versions of the plugins it uses, without importing any."""
+    """Return a digest of a configuration and the versions of its plugins, without importing any."""
     parts = []
     for kind in COMPONENT_KINDS:
         component = config.component(kind)
@@ -245,7 +250,7 @@ def signature(config: EngineConfig, registry: Registry) -> str:
 
 
 def pack_resolved(resolved: Resolved) -> dict[str, Any]:
-    """Return what was resolved as plain data."""
+    """Return the resolved configuration as plain data."""
     return {
         "settings": resolved.settings,
         "spec": asdict(resolved.spec),
@@ -256,6 +261,6 @@ def pack_resolved(resolved: Resolved) -> dict[str, Any]:
 
 
 def recall_engine(config: EngineConfig, registry: Registry, packed: Mapping[str, Any]) -> Engine:
-    """Return an engine from what was resolved when it was built; its components are imported only when used."""
+    """Return an engine from its resolved configuration; its components are imported only when used."""
     spec, others = CodeSpec(**packed["spec"]), {name: packed[name] for name in ("trainable", "patch_um", "imported")}
     return Engine(config, registry, Resolved(packed["settings"], spec, **others))

@@ -1,25 +1,25 @@
-"""The one exception type a person can meet, and the few named cases that code tells apart."""
+"""The exception type users see, and the few subclasses that code distinguishes."""
 
 from collections.abc import Mapping
 
 
 def one_line(error: BaseException, limit: int = 300) -> str:
-    """Say any exception in one line: its type and its message, cut at `limit` characters."""
+    """Format any exception as one line: its type and its message, cut at `limit` characters."""
     name, text = type(error).__name__, message(error, limit)
     return text if text == name else f"{name}: {text}"
 
 
 def message(error: BaseException, limit: int = 160) -> str:
-    """Say the message of a library's error in one line, cut at `limit` characters; its type when it has none."""
+    """Format the message of a library's error as one line, cut at `limit` characters; its type if it is empty."""
     text = " ".join(str(error).split()) or type(error).__name__
     return text if len(text) <= limit else f"{text[: limit - 3]}..."
 
 
 class SlideseekError(Exception):
-    """Say what went wrong and what to do next.
+    """An error with its cause and its fix.
 
-    `cause` names the thing, what was got and what is allowed; `fix` is the next step. The command line
-    catches this type once, prints both and exits with `exit_code`; anything else is a crash.
+    `cause` states the subject, the actual value and what is allowed; `fix` is the next step. The command line catches
+    this type in one place, prints both and exits with `exit_code`; any other exception is a crash.
     """
 
     exit_code = 1
@@ -37,10 +37,10 @@ class UsageError(SlideseekError):
 
 
 class ParameterError(UsageError):
-    """A parameter of a search that is missing or does not fit.
+    """A search parameter that is missing or invalid.
 
-    parameter: its name in `slideseek.searching.request.Request`. The cause names no option of any front end; each
-    front end says in its own words how to give the parameter (`in_words_of`). `fix` holds the other ways out.
+    parameter: its name in `slideseek.searching.request.Request`. The cause does not mention options of any front end;
+    each front end explains how to pass the parameter (`in_words_of`). `fix` lists alternatives.
     """
 
     def __init__(self, parameter: str, cause: str, fix: str = "") -> None:
@@ -48,13 +48,13 @@ class ParameterError(UsageError):
         self.parameter = parameter
 
     def in_words_of(self, how_to_give: Mapping[str, str]) -> UsageError:
-        """Return the error for one front end. how_to_give: by parameter, what a person there has to do."""
+        """Return the error for one front end. how_to_give: by parameter, how to pass it there."""
         ways = [way for way in (how_to_give.get(self.parameter, ""), self.fix) if way]
         return UsageError(self.cause, ", or ".join(ways))
 
 
 class PluginError(UsageError):
-    """A plugin that cannot be loaded, is registered twice, or does not honour its interface."""
+    """A plugin that cannot be loaded, is registered twice, or violates its interface."""
 
 
 class SlideError(SlideseekError):
@@ -66,14 +66,14 @@ class RegionError(SlideError):
 
 
 class EmptyBagError(SlideseekError):
-    """A bag without patches was given to an encoder."""
+    """An encoder was given a bag without patches."""
 
     def __init__(self, slide_id: str) -> None:
-        super().__init__(f"slide {slide_id!r} has no patches to encode", "select patches first, or leave the slide out")
+        super().__init__(f"slide {slide_id!r} has no patches to encode", "select patches first, or exclude the slide")
 
 
 class NotFittedError(SlideseekError):
-    """A trainable encoder was asked to encode or save before it was fitted or loaded."""
+    """A trainable encoder was used before it was fitted or loaded."""
 
     def __init__(self, encoder: str) -> None:
         super().__init__(f"encoder {encoder!r} is not fitted", "call fit() or load() first")

@@ -1,4 +1,4 @@
-"""The hooks a plugin may implement, one per kind of thing it can add.
+"""The hooks a plugin may implement, one per kind of extension.
 
 A plugin is a module (or object) named by an entry point in the group `slideseek`::
 
@@ -8,7 +8,7 @@ A plugin is a module (or object) named by an entry point in the group `slideseek
     def register_encoders(register: Register) -> None:
         register("my-encoder", "my_package.encoder:MyEncoder", "one line that says what it does")
 
-The second argument is an import string, so that listing plugins imports none of them.
+The second argument is an import string: listing plugins imports none of them.
 
 A hook exists when at least two bundled implementations use it.
 """

@@ -1,8 +1,8 @@
-"""The protocols a component implements. A capability is one of these protocols or it does not exist.
+"""The protocols that components implement. Every capability is one of these protocols.
 
 Every component is a dataclass whose fields are its options; learnt state is
 `field(init=False, repr=False, compare=False)` with a trailing underscore. `slideseek.testing` checks that a
-component honours its protocol.
+component follows its protocol.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Slide(Protocol):
 
     def read(self, xy: tuple[int, int], size: int, mpp: float) -> UInt8:
         """Return RGB uint8 (size, size, 3) of the square whose top-left is `xy` (level-0 pixels), resampled to
-        exactly `mpp`. What lies outside the slide is white."""
+        exactly `mpp`. Pixels outside the slide are white."""
         ...
 
     def thumbnail(self, side: int) -> UInt8:
@@ -49,29 +49,29 @@ class Slide(Protocol):
 
 @runtime_checkable
 class Outlined(Protocol):
-    """A slide that may come with an outline of the tissue to use."""
+    """A slide that may have an outline of the tissue to use."""
 
     @property
     def contours(self) -> Path | None:
-        """GeoJSON file of polygons in level-0 pixels, or None: find the tissue yourself."""
+        """GeoJSON file of polygons in level-0 pixels, or None if the selector has to find the tissue."""
         ...
 
 
 @runtime_checkable
 class Selector(Protocol):
-    """Choose the patches that stand for a slide."""
+    """Choose the patches that represent a slide."""
 
     def select(self, slide: Slide) -> Patches:
-        """Return the chosen patches; none when the slide shows no tissue. Same slide, same options, same patches."""
+        """Return the chosen patches; none if the slide shows no tissue. Deterministic for a slide and options."""
         ...
 
 
 @runtime_checkable
 class TissueFinder(Selector, Protocol):
-    """A selector that chooses among tissue and can show which tissue it found."""
+    """A selector that finds tissue and can report where."""
 
     def find_tissue(self, slide: Slide, thumbnail: UInt8) -> Mask:
-        """Return bool (h, w), true where the selector sees tissue on `thumbnail`, RGB uint8 (h, w, 3) of `slide`."""
+        """Return bool (h, w), true where the selector finds tissue on `thumbnail`, RGB uint8 (h, w, 3) of `slide`."""
         ...
 
 
@@ -87,7 +87,7 @@ class PatchSized(Selector, Protocol):
 
 @runtime_checkable
 class ImportedPatches(Selector, Protocol):
-    """A selector that stands for patches chosen elsewhere: its results are named by their own content."""
+    """A selector that stands for patches selected elsewhere: their keys depend on their own content."""
 
     @property
     def imported_set(self) -> str:
@@ -111,17 +111,17 @@ class Featurizer(Protocol):
 
 @runtime_checkable
 class Resizing(Protocol):
-    """A featurizer that brings every patch to one side anyway: patches are then read at that side straight away."""
+    """A featurizer that resizes every patch to one side: patches are then read at that side directly."""
 
     @property
     def side(self) -> int:
-        """Side in pixels the featurizer resizes patches to; 0 when it takes them as they are."""
+        """Side in pixels the featurizer resizes patches to; 0 if it takes them as they are."""
         ...
 
 
 @runtime_checkable
 class Described(Protocol):
-    """A featurizer that can say what it expects and whether it could run."""
+    """A featurizer that reports what it expects and whether it can run."""
 
     def card(self) -> FeaturizerCard:
         """Return the card; cheap: no weights are read, no network is built."""
@@ -130,10 +130,10 @@ class Described(Protocol):
 
 @runtime_checkable
 class Encoder(Protocol):
-    """Turn the set of features of a slide into one code, whatever the order of the patches."""
+    """Turn the set of features of a slide into one code, independent of the order of the patches."""
 
     def spec(self, width: int) -> CodeSpec:
-        """Say what codes of bags with `width` features look like, before any slide is opened."""
+        """Return the format of codes for bags with `width` features, before any slide is opened."""
         ...
 
     def encode(self, bag: Bag) -> Code:
@@ -148,8 +148,8 @@ class Trainable(Encoder, Protocol):
     def fit(self, bags: Sequence[Bag], labels: Sequence[str], groups: Sequence[str]) -> None:
         """Learn from training slides.
 
-        bags: loaded one at a time when indexed, so do not hold them all. labels: one a bag, "" when unknown.
-        groups: the patient of each bag, so that a validation split can keep a patient on one side.
+        bags: loaded one at a time when indexed, so do not hold them all. labels: one per bag, "" if unknown.
+        groups: the patient of each bag; a validation split should keep each patient on one side.
         """
         ...
 
@@ -158,12 +158,12 @@ class Trainable(Encoder, Protocol):
         ...
 
     def load(self, folder: Path) -> None:
-        """Restore what `save` wrote; the encoder then encodes exactly as the saved one."""
+        """Restore what `save` wrote; the encoder then encodes exactly like the saved one."""
         ...
 
 
 Progress: TypeAlias = Callable[[Mapping[str, float]], None]
-"""Called once an epoch with `epoch`, `epochs` and the epoch's losses."""
+"""Called once per epoch with `epoch`, `epochs` and the epoch's losses."""
 
 
 @runtime_checkable
@@ -178,31 +178,30 @@ class Checkpointed(Trainable, Protocol):
         groups: Sequence[str],
         progress: Progress | None = None,
     ) -> None:
-        """Learn as `fit` does, keeping a checkpoint in the existing `folder` after every epoch.
+        """Learn like `fit`, with a checkpoint in the existing `folder` after every epoch.
 
-        A checkpoint of the same options and the same training slides that is already there is continued, with
-        the same result to the last bit as if training had never stopped; one of others is an error. The
-        training log stays in `folder`.
+        An existing checkpoint of the same options and training slides is continued, with a result identical to the
+        last bit to uninterrupted training; any other checkpoint is an error. The training log stays in `folder`.
         """
         ...
 
 
 @runtime_checkable
 class Attributable(Encoder, Protocol):
-    """An encoder that can say which patches make a slide similar to another."""
+    """An encoder that can attribute the similarity of two slides to patches."""
 
     def contributions(self, bag: Bag, code: Code) -> Float64:
         """Split the similarity of `bag` to `code` over the patches of `bag`: float64 (n,), in patch order.
 
         The parts add up to the similarity of `encode(bag)` and `code`: their cosine for floats, the share of equal
-        bits for bits. A part is negative where a patch makes the slides less alike.
+        bits for bits. A part is negative if the patch makes the slides less similar.
         """
         ...
 
 
 @runtime_checkable
 class BatchEncoder(Encoder, Protocol):
-    """An encoder that codes many small bags faster together than one by one."""
+    """An encoder that encodes many small bags faster in one batch than one by one."""
 
     def encode_many(self, bags: Sequence[Bag]) -> list[Code]:
         """Return exactly `[encode(bag) for bag in bags]`."""
@@ -214,33 +213,33 @@ class Index(Protocol):
     """Find the nearest codes. An index never sees metadata: filters arrive as a mask over `ids`."""
 
     def refuses(self, spec: CodeSpec) -> str:
-        """Return "" when codes of this spec fit, else the reason, in words."""
+        """Return "" if codes of this spec are accepted, else the reason."""
         ...
 
     @property
     def ids(self) -> Sequence[str]:
-        """Slide ids held, in the order masks are given in."""
+        """Slide ids in the index; masks follow this order."""
         ...
 
     def add(self, codes: Sequence[Code]) -> None:
-        """Add codes; a slide id that is already there is an error."""
+        """Add codes; a slide id already in the index is an error."""
         ...
 
     def remove(self, slide_ids: Sequence[str]) -> None:
-        """Remove slides; an id that is not there is an error and nothing is removed."""
+        """Remove slides; an unknown id is an error and nothing is removed."""
         ...
 
     def search(self, code: Code, k: int, among: Mask | None = None) -> list[Hit]:
         """Return at most k hits, nearest first, equal distances by slide id.
 
-        among: bool (len(ids),), only slides whose entry is true are candidates. Codes of another `space` than
+        among: bool (len(ids),), only slides whose entry is true are candidates. Codes with a different `space` from
         the query's are never candidates.
         """
         ...
 
     @property
     def nbytes(self) -> int:
-        """Bytes the stored codes take."""
+        """Bytes used by the stored codes."""
         ...
 
     def save(self, folder: Path) -> None:
@@ -248,16 +247,16 @@ class Index(Protocol):
         ...
 
     def load(self, folder: Path) -> None:
-        """Restore what `save` wrote; may map files instead of reading them."""
+        """Restore what `save` wrote; files may be memory-mapped instead of read."""
         ...
 
 
 @runtime_checkable
 class SetIndex(Index, Protocol):
-    """An index that compares sets of rows and can say how the distance of two sets follows from their rows."""
+    """An index that compares sets of rows and can compute the distance of two sets from their rows."""
 
     def set_distance(self, between: Float64) -> float:
-        """Return the distance of a query set to a target set, as `search` gives it.
+        """Return the distance of a query set to a target set, as `search` returns it.
 
         between: float64 (query rows, target rows), the distance of every query row to every target row.
         """
@@ -266,10 +265,10 @@ class SetIndex(Index, Protocol):
 
 @runtime_checkable
 class BatchIndex(Index, Protocol):
-    """An index that answers many queries at once, faster than one by one and with the same hits."""
+    """An index that answers many queries in one batch, faster than one by one and with the same hits."""
 
     def search_many(self, codes: Sequence[Code], k: int, among: Mask | None = None) -> list[list[Hit]]:
-        """Return `search(code, k, among)` of every code, in order."""
+        """Return `search(code, k, among)` for every code, in order."""
         ...
 
 
@@ -288,8 +287,8 @@ class Fingerprinted(Protocol):
     """A component whose output depends on more than its options."""
 
     def fingerprint(self) -> str:
-        """Name what else decides the output: the SHA-256 of weights, the revision of an algorithm.
+        """Return what else affects the output: the SHA-256 of weights, the revision of an algorithm.
 
-        It enters the key under which results are kept: when it changes, they are computed again.
+        It is part of the key of stored results: if it changes, they are computed again.
         """
         ...

@@ -1,4 +1,4 @@
-"""Options: a dataclass made from a table of a configuration, and its fields as people read them."""
+"""Options: create a dataclass from a table of a configuration, and describe its fields."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Made = TypeVar("Made")
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Option:
-    """One option. `default` is its TOML-like spelling, "" when none is set, and `required` says there is none."""
+    """One option. `default` is its TOML-like spelling, "" if not set; `required` means that no default exists."""
 
     name: str
     type: str
@@ -31,13 +31,13 @@ class Option:
 def from_table(
     kind: type[Made], table: Mapping[str, Any], where: str, what: str = "", base: Path | None = None
 ) -> Made:
-    """Make a dataclass from a table of a TOML file; unknown keys, missing keys and wrong types are a `UsageError`.
+    """Create a dataclass from a TOML table; unknown keys, missing keys and wrong types raise `UsageError`.
 
-    Values are checked against the types of the fields without any coercion a person would not expect: no bool for an
-    int, no text for a number. Ranges are the class's own business, in `__post_init__`.
+    Values are checked against the types of the fields without surprising coercion: no bool for an int, no text for a
+    number. Ranges are checked by the class in `__post_init__`.
 
-    where: the key path for messages, such as `engine.sbfv-5k.encoder`. what: names the class in messages, by default
-    `where`. base: the folder relative paths among the values start at.
+    where: the key path for messages, such as `engine.sbfv-5k.encoder`. what: the name of the class in messages, by
+    default `where`. base: the folder that relative paths among the values refer to.
     """
     what = what or where
     fields = {spec.name: spec for spec in dataclasses.fields(kind) if spec.init}  # type: ignore[arg-type]
@@ -54,12 +54,12 @@ def from_table(
         values = {key: base / value if isinstance(value, Path) else value for key, value in values.items()}
     try:
         return kind(**values)
-    except ValueError as error:  # ranges: by convention the message begins with the field's name
+    except ValueError as error:  # ranges: by convention the message starts with the field's name
         raise UsageError(f"{where}.{error}") from error
 
 
 def typed_value(hint: Any, value: Any, where: str) -> Any:
-    """Check one value against a type without coercion; JSON mode lets an array be a tuple and text a path."""
+    """Check one value against a type without coercion; JSON mode accepts an array as a tuple and text as a path."""
     from pydantic import TypeAdapter, ValidationError
 
     try:
@@ -84,31 +84,31 @@ def describe_options(component: type[Any]) -> list[Option]:
 
 
 def describe(component: type[Any]) -> str:
-    """Return the docstring of a component class, and what those of its base classes say about options it inherits.
+    """Return the docstring of a component class, with its base classes' descriptions of inherited options.
 
-    Of a base class the paragraphs that begin with the name of an option (`words: how many`) are taken, unless the class
-    itself has such a paragraph for that option.
+    From a base class, the paragraphs that start with the name of an option (`words: how many`) are used, unless the
+    class itself describes that option.
     """
     options = {spec.name for spec in dataclasses.fields(component) if spec.init}
     paragraphs = [inspect.getdoc(component) or ""]
-    told = {name for text in paragraphs[0].split("\n\n") for name in _told(text)}
+    described = {name for text in paragraphs[0].split("\n\n") for name in _described_by(text)}
     for base in filter(dataclasses.is_dataclass, component.__mro__[1:]):
         for text in inspect.cleandoc(base.__doc__ or "").split("\n\n"):
-            names = _told(text)
-            if names and set(names) <= options - told:
+            names = _described_by(text)
+            if names and set(names) <= options - described:
                 paragraphs.append(text)
-                told.update(names)
+                described.update(names)
     return "\n\n".join(paragraphs)
 
 
-def _told(paragraph: str) -> list[str]:
-    """Return the options a paragraph begins to tell about: `centre, scale: what they do` tells about two."""
+def _described_by(paragraph: str) -> list[str]:
+    """Return the options a paragraph describes: `centre, scale: what they do` describes two."""
     found = re.match(r"([a-z]\w*(?:, [a-z]\w*)*): ", paragraph)
     return found[1].split(", ") if found else []
 
 
 def option_types(component: type[Any]) -> dict[str, Any]:
-    """Return the type of each option. Other annotations, such as those of learnt state, need not mean anything here."""
+    """Return the type of each option. Other annotations, such as those of learnt state, need not be resolvable."""
     found: dict[str, Any] = {}
     for spec in dataclasses.fields(component):
         if not spec.init:
@@ -120,8 +120,8 @@ def option_types(component: type[Any]) -> dict[str, Any]:
             found |= get_type_hints(holder, vars(sys.modules[owner.__module__]), dict(vars(owner)))
         except Exception as error:  # an annotation is an expression: evaluating it may raise anything
             raise PluginError(
-                f"class {component.__qualname__}: the annotation {written!r} of option {spec.name!r} means nothing when"
-                f" slideseek runs ({message(error)})",
+                f"class {component.__qualname__}: the annotation {written!r} of option {spec.name!r} cannot be"
+                f" resolved at run time ({message(error)})",
                 "import what it names at the top of the module, not under TYPE_CHECKING",
             ) from error
     return found

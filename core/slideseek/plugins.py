@@ -1,7 +1,7 @@
-"""Find plugins, keep what they register, and import one thing when it is asked for.
+"""Find plugins, store what they register, and import a registered object on demand.
 
-Listing imports nothing that is registered: a plugin registers import strings. A plugin that fails to load is one
-`Broken` line and the rest works.
+A plugin registers import strings, so listing imports nothing that is registered. A plugin that fails to load is
+reported as `Broken`; the others still work.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ APPLICATIONS = "slideseek_apps"
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """One thing as a plugin announced it. `target` is its import string, `package.module:Name`."""
+    """One object registered by a plugin. `target` is its import string, `package.module:Name`."""
 
     kind: Kind
     name: str
@@ -61,7 +61,7 @@ class Registration:
 
 @dataclass(frozen=True, slots=True)
 class Broken:
-    """A plugin that could not be used, and why, in one line."""
+    """A plugin that cannot be used, and why, in one line."""
 
     plugin: str
     distribution: str
@@ -71,19 +71,19 @@ class Broken:
 
 @dataclass(frozen=True, slots=True)
 class Registry:
-    """What the installed plugins offer, of the kinds asked for. Made by `load_registry`; there is no global one."""
+    """What the installed plugins provide, of the requested kinds. Created by `load_registry`; never global."""
 
     entries: tuple[Registration, ...] = ()
     broken: tuple[Broken, ...] = ()
     disabled: tuple[str, ...] = field(default=())
 
     def registrations(self, kind: Kind | None = None) -> tuple[Registration, ...]:
-        """Return what is registered, in kind then name order."""
+        """Return what is registered, ordered by kind, then name."""
         chosen = [e for e in self.entries if kind is None or e.kind == kind]
         return tuple(sorted(chosen, key=lambda e: (KINDS.index(e.kind), e.name, e.distribution)))
 
     def find(self, kind: Kind, name: str) -> Registration:
-        """Return the one registration of `name`; an unknown or twice registered name is a `PluginError`."""
+        """Return the only registration of `name`; an unknown name or one registered twice is a `PluginError`."""
         found = [e for e in self.entries if e.kind == kind and e.name == name]
         if len(found) == 1:
             return found[0]
@@ -102,7 +102,7 @@ class Registry:
         raise PluginError(f"no {kind} named {name!r}", hint)
 
     def load(self, kind: Kind, name: str) -> type[Any]:
-        """Import the class registered under `name` and check that it can be of its kind; a command is no class."""
+        """Import the class registered under `name` and check that it has its kind's interface. Not for commands."""
         entry = self.find(kind, name)
         loaded = import_target(entry)
         where = f"{kind} {name!r} of {entry.owner}"
@@ -114,7 +114,7 @@ class Registry:
 
 
 def import_target(entry: Registration) -> Any:
-    """Import what a registration names; whatever goes wrong is a `PluginError` that names the plugin."""
+    """Import the target of a registration; any failure is a `PluginError` that names the plugin."""
     where = f"{entry.kind} {entry.name!r} of {entry.owner}"
     module, separator, attribute = entry.target.partition(":")
     if not (module and separator and attribute):
@@ -122,7 +122,7 @@ def import_target(entry: Registration) -> Any:
     try:
         with output_aside():
             return getattr(importlib.import_module(module), attribute)
-    except (Exception, SystemExit) as error:  # a plugin's import can raise anything; the person needs its one line
+    except (Exception, SystemExit) as error:  # a plugin's import can raise anything; the user needs one line
         raise PluginError(
             f"{where} cannot be imported from {entry.target!r} ({one_line(error)})",
             "install what it needs, or update the plugin",
@@ -134,11 +134,11 @@ def load_registry(
     disabled: Iterable[str] | None = None,
     kinds: Sequence[Kind] = COMPONENT_KINDS,
 ) -> Registry:
-    """Ask every installed plugin what it offers of some kinds, by default the components of engines.
+    """Collect what every installed plugin registers, of some kinds; by default the components of engines.
 
-    extra: (name, module or object with hook implementations) used beside the installed ones, for tests and
-    notebooks. disabled: plugin or distribution names to leave out; by default those in the environment
-    variable SLIDESEEK_DISABLED_PLUGINS (comma-separated).
+    extra: (name, module or object with hook implementations) used in addition to the installed ones, for tests and
+    notebooks. disabled: plugin or distribution names to leave out; by default those in the environment variable
+    SLIDESEEK_DISABLED_PLUGINS (comma-separated).
     """
     if disabled is None:
         disabled = os.environ.get(DISABLED_VARIABLE, "").split(",")
@@ -154,7 +154,7 @@ def load_registry(
         try:
             with output_aside():
                 entries.extend(collect(name, distribution, version, load(), kinds))
-        except (Exception, SystemExit) as error:  # isolation: one broken plugin must not take the others down
+        except (Exception, SystemExit) as error:  # isolation: one broken plugin must not break the others
             broken.append(Broken(name, distribution, version, one_line(error)))
 
     for point in sorted(entry_points(group=PROJECT), key=lambda p: (p.name, p.value)):
@@ -185,7 +185,7 @@ def needs_application(name: str, purpose: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def output_aside() -> Iterator[None]:
-    """Send what a plugin prints while it loads to standard error: standard output is for results, such as JSON."""
+    """Redirect what a plugin prints while loading to standard error: standard output is for results, such as JSON."""
     with contextlib.redirect_stdout(sys.stderr):
         yield
 
@@ -195,13 +195,13 @@ def _origin(point: EntryPoint) -> tuple[str, str]:
 
 
 def collect(name: str, distribution: str, version: str, plugin: object, kinds: Sequence[Kind]) -> list[Registration]:
-    """Call the hooks of one plugin in a manager of its own, so that its mistakes are its own."""
+    """Call the hooks of one plugin in a separate manager: its errors do not affect other plugins."""
     manager = pluggy.PluginManager(PROJECT)
     manager.add_hookspecs(Hooks)
     manager.register(plugin, name)
-    manager.check_pending()  # a hook with a misspelt name is an error, not silence
+    manager.check_pending()  # a misspelt hook name is an error
     if not manager.get_hookcallers(plugin):
-        raise LookupError("it registers nothing (is a hook without the @hookimpl mark?)")
+        raise LookupError("it registers nothing (is @hookimpl missing on a hook?)")
     found: list[Registration] = []
     for kind in kinds:
 

@@ -26,10 +26,10 @@ CodeKind: TypeAlias = Literal["float", "bits", "sparse"]
 
 @dataclass(frozen=True, slots=True)
 class SlideRecord:
-    """One row of the manifest: what is known about a slide besides its pixels.
+    """One row of the manifest: what is known about a slide apart from its pixels.
 
-    `mpp` is a resolution the user states (it overrides the file's own); `contours` is a GeoJSON file that outlines the
-    tissue to use; `fields` are the free columns. An empty string means unknown.
+    `mpp` is a resolution stated by the user (it overrides the file's own); `contours` is a GeoJSON file that outlines
+    the tissue to use; `fields` are the free columns. An empty string means unknown.
     """
 
     id: str
@@ -43,7 +43,7 @@ class SlideRecord:
     fields: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
     def facts(self) -> dict[str, Any]:
-        """Return what is known about the slide as plain data, without where its file lies."""
+        """Return the record as plain data, without the path of its file."""
         return {
             "id": self.id,
             "patient": self.patient,
@@ -82,7 +82,7 @@ class Patches:
 
     @classmethod
     def at(cls, slide_id: str, xy: NDArray[Any], size: int, mpp: float) -> Patches:
-        """Make patches that all share one resolution; `xy` is any (n, 2) array of whole numbers."""
+        """Create patches that share one resolution; `xy` is any (n, 2) array of integers."""
         corners = np.ascontiguousarray(xy, dtype=np.int32).reshape(-1, 2)
         return cls(slide_id, corners, size, np.full(len(corners), mpp, dtype=np.float64))
 
@@ -92,11 +92,11 @@ class Patches:
 
 @dataclass(frozen=True, slots=True)
 class FeaturizerCard:
-    """What a person asks about a featurizer before using it, answered without loading any weights.
+    """Facts about a featurizer, available without loading any weights.
 
-    width: length of a feature vector, None while only the weights could tell. patch_size (pixels) and mpp
-    (µm per pixel): the patches it is meant for, not a limit. licence: of the weights, or of the code where
-    there are none. weights: where they come from, "" when none are needed. present: they are in place.
+    width: length of a feature vector, None if it depends on weights not yet present. patch_size (pixels) and mpp (µm
+    per pixel): the patches it is meant for, not a limit. licence: of the weights, or of the code if there are none.
+    weights: where they come from, "" if none are needed. present: whether they are in place.
     """
 
     width: int | None
@@ -109,7 +109,7 @@ class FeaturizerCard:
 
 @dataclass(frozen=True, slots=True)
 class Bag:
-    """The set of patch features of one slide. It carries no label, so no encoder can peek when it encodes.
+    """The set of patch features of one slide. It has no label, so an encoder cannot use one when it encodes.
 
     features: float32 (n, width). xy: int32 (n, 2), top-left in level-0 pixels, row i belongs to feature i.
     """
@@ -137,10 +137,10 @@ class Bag:
 
 @dataclass(frozen=True, slots=True)
 class CodeSpec:
-    """What an encoder promises about its codes, known before any slide is opened.
+    """The format of an encoder's codes, known before any slide is opened.
 
     kind: `float` (float32 values), `bits` (packed in uint8), `sparse` (few non-zero floats).
-    width: values or bits in one row. many: several rows a slide (a set), else exactly one.
+    width: values or bits in one row. many: several rows per slide (a set), else exactly one.
     """
 
     kind: CodeKind
@@ -156,7 +156,7 @@ class CodeSpec:
 
     @property
     def unit(self) -> str:
-        """What distances between such codes count, "" when that has no name."""
+        """Unit of the distances between such codes, "" if they have none."""
         return "bits" if self.kind == "bits" else ""
 
     def __str__(self) -> str:
@@ -191,16 +191,16 @@ class Code:
         return int(self.rows.nbytes)
 
     def mismatch(self, spec: CodeSpec) -> str:
-        """Return "" when the code honours `spec`, else what is wrong, in words."""
+        """Return "" if the code matches `spec`, else what is wrong."""
         columns, dtype = spec.row_shape
         if self.rows.dtype != dtype:
-            return f"rows are {self.rows.dtype}, the spec ({spec}) wants {dtype}"
+            return f"rows are {self.rows.dtype}, the spec ({spec}) needs {dtype}"
         if self.rows.shape[1] != columns:
-            return f"rows have {self.rows.shape[1]} columns, the spec ({spec}) wants {columns}"
+            return f"rows have {self.rows.shape[1]} columns, the spec ({spec}) needs {columns}"
         if len(self.rows) == 0:
             return "the code has no rows"
         if not spec.many and len(self.rows) != 1:
-            return f"{len(self.rows)} rows, the spec ({spec}) wants exactly one"
+            return f"{len(self.rows)} rows, the spec ({spec}) needs exactly one"
         return ""
 
 

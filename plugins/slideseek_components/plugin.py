@@ -9,8 +9,8 @@ def register_selectors(register: Register) -> None:
     register("mosaic", f"{here}.mosaic:Mosaic", "Yottixel's mosaic: colour clusters, then spatial clusters")
     register("grid", f"{here}.grid:Grid", "every tissue patch of a regular grid")
     register("random", f"{here}.random:Random", "a random sample of the tissue patches")
-    register("sdm", f"{here}.sdm:Sdm", "one patch for each distance from the slide's mean colour")
-    register("splice", f"{here}.splice:Splice", "drops patches whose colour is like one already taken")
+    register("sdm", f"{here}.sdm:Sdm", "one patch per distance from the slide's mean colour")
+    register("splice", f"{here}.splice:Splice", "drops patches with a colour similar to one already taken")
     register("imported", f"{here}.imported:Imported", "patches of features imported from another tool")
 
 
@@ -31,17 +31,17 @@ def register_featurizers(register: Register) -> None:
 @hookimpl
 def register_encoders(register: Register) -> None:
     here = "slideseek_components.encoders"
-    register("yottixel", f"{here}.yottixel:Yottixel", "one barcode a patch: the sign of successive differences")
+    register("yottixel", f"{here}.yottixel:Yottixel", "one barcode per patch: the sign of successive differences")
     register("mean", f"{here}.mean:Mean", "mean of the patch features")
     register("max", f"{here}.max:Max", "largest value of each feature over the patches")
     register("bovw", f"{here}.bovw:Bovw", "bag of visual words: how often each word of a codebook occurs")
     register("vlad", f"{here}.vlad:Vlad", "differences to the words of a codebook, summed")
     register("gmm-fv", f"{here}.gmm_fv:GmmFisher", "Fisher vector of a Gaussian mixture")
-    register("c-gmm-fv", f"{here}.c_gmm_fv:ConditionedGmmFisher", "Fisher vector of one Gaussian mixture a site")
+    register("c-gmm-fv", f"{here}.c_gmm_fv:ConditionedGmmFisher", "Fisher vector of one Gaussian mixture per site")
     register("deep-fv", f"{here}.deep_fv:DeepFisherVector", "Fisher vector of a conditioned VAE")
-    register("deep-sfv", f"{here}.deep_sfv:DeepSparseFisherVector", "the same, trained to a sparse gradient")
-    register("deep-bfv", f"{here}.deep_bfv:DeepBinaryFisherVector", "the same, trained to a binary gradient; bits")
-    register("deep-sbfv", f"{here}.deep_sbfv:DeepSparseBinaryFisherVector", "both, the bits that say most")
+    register("deep-sfv", f"{here}.deep_sfv:DeepSparseFisherVector", "the same, trained for a sparse gradient")
+    register("deep-bfv", f"{here}.deep_bfv:DeepBinaryFisherVector", "the same, trained for a binary gradient; bits")
+    register("deep-sbfv", f"{here}.deep_sbfv:DeepSparseBinaryFisherVector", "both, keeping the most informative bits")
 
 
 @hookimpl

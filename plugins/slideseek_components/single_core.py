@@ -1,4 +1,4 @@
-"""Threads in each of which PyTorch computes on one core, and tasks shared out between them."""
+"""Threads in which PyTorch uses one core each, and tasks shared between them."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ _starting = threading.Lock()
 
 
 def single_core_pool(count: int, name: str) -> ThreadPoolExecutor:
-    """Start `count` threads in which PyTorch uses one core each; in all others it goes on as before.
+    """Start `count` threads in which PyTorch uses one core each; all other threads are unaffected.
 
-    `torch.set_num_threads` sets the calling thread, and with it the default of threads to come: that default is put
-    back as soon as all workers have started, under a lock, so that concurrent calls leave it alone.
+    `torch.set_num_threads` sets the calling thread and the default for new threads. That default is restored as soon as
+    all workers have started, under a lock, so concurrent calls do not change it.
     """
     started = threading.Barrier(count + 1)
 
     def pin() -> None:
-        torch.get_num_threads()  # a thread takes over the default at its first question: ask before setting
+        torch.get_num_threads()  # a thread adopts the default on first access: access it before setting
         torch.set_num_threads(1)
         started.wait()
 
@@ -41,9 +41,8 @@ def single_core_pool(count: int, name: str) -> ThreadPoolExecutor:
 def run_tasks(tasks: Sequence[Callable[[], None]], threads: int) -> None:
     """Run all `tasks`, up to `threads` of them at a time, the first ones first.
 
-    They spend their time outside Python's lock, in matrix products and compiled loops, each on one core. They must not
-    call `run_tasks` themselves. An error of one is raised when those that were under way have ended; others do not
-    begin.
+        They run outside Python's lock, in matrix products and compiled loops, each on one core. They must not call
+    `run_tasks` themselves. After an error, running tasks finish, no others start, and the error is raised.
     """
     waiting = iter(tasks)
 
@@ -52,13 +51,13 @@ def run_tasks(tasks: Sequence[Callable[[], None]], threads: int) -> None:
             for task in waiting:
                 task()
         except BaseException:
-            for _ in waiting:  # nobody begins another
+            for _ in waiting:  # start no more tasks
                 pass
             raise
 
     others: list[Future[None]] = []
     helpers = min(threads, len(tasks)) - 1
-    # Where the interpreter is ending it starts no thread any more: this one then does it all.
+    # During interpreter shutdown no thread can start: this one then runs all tasks.
     with suppress(RuntimeError):
         others.extend(_pool(threads - 1).submit(copy_context().run, work) for _ in range(helpers))
     try:
@@ -71,7 +70,7 @@ def run_tasks(tasks: Sequence[Callable[[], None]], threads: int) -> None:
 
 
 def longest_first(tasks: Iterable[tuple[int, Callable[[], None]]]) -> list[Callable[[], None]]:
-    """Return tasks, given each with its size, in the order in which threads that share them out end soonest."""
+    """Return tasks, each given with its size, in the order that lets the threads finish earliest."""
     return [task for _, task in sorted(tasks, key=lambda item: -item[0])]
 
 
@@ -81,7 +80,7 @@ def _pool(helpers: int) -> ThreadPoolExecutor:
 
 
 def _after_fork() -> None:
-    """Give a forked process a lock and pools of its own: the threads that hold or serve these have no copy there."""
+    """Give a forked process a new lock and new pools: the threads that used the old ones do not exist there."""
     global _starting
     _starting = threading.Lock()
     _pool.cache_clear()

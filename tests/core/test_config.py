@@ -139,7 +139,7 @@ def test_a_missing_required_option_is_named(registry):
 def test_a_component_that_cannot_be_made_names_key_and_owner(registry, slip, message):
     with pytest.raises(PluginError) as caught:
         make(registry, "odd", slip=slip)
-    assert str(caught.value).startswith(f"engine.e.encoder: encoder 'odd' of test - cannot be made ({message})")
+    assert str(caught.value).startswith(f"engine.e.encoder: encoder 'odd' of test - cannot be created ({message})")
 
 
 def test_what_a_component_prints_when_made_does_not_mix_with_results(registry, capsys):
@@ -192,7 +192,7 @@ def test_a_description_tells_of_inherited_options():
 
 
 def test_a_value_that_no_configuration_can_hold_is_named():
-    with pytest.raises(PluginError, match=r"'unwritable': option 'classes' is \{'a'\}; .* cannot hold a set"):
+    with pytest.raises(PluginError, match=r"'unwritable': option 'classes' is \{'a'\}; .* cannot contain a set"):
         settings(Unwritable(), "unwritable")
 
 
@@ -204,7 +204,9 @@ def test_unknown_implementation(registry):
 
 def test_an_index_that_refuses_the_codes(registry):
     config = parse_config(engine_text(index='{ use = "cosine" }')).engine()
-    with pytest.raises(UsageError, match=r"engine.e.index: index 'cosine' refuses the codes of encoder 'yottixel'"):
+    with pytest.raises(
+        UsageError, match=r"engine.e.index: index 'cosine' does not accept the codes of encoder 'yottixel'"
+    ):
         make_engine(config, registry)
 
 

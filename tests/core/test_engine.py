@@ -110,7 +110,7 @@ def test_features_of_another_shape_or_type(registry, options, got):
     ("options", "message"),
     [
         ("columns = 5", "rows have 5 columns"),
-        ("rows = 2", "2 rows, .* wants exactly one"),
+        ("rows = 2", "2 rows, .* needs exactly one"),
         ("rows = 0", "the code has no rows"),
         ("bits = true", "rows are uint8"),
         ("stranger = true", "returned a code of 'somebody-else'"),
@@ -122,7 +122,9 @@ def test_codes_that_are_not_what_was_promised(registry, options, message):
 
 
 def test_an_index_that_cannot_hold_the_codes(registry):
-    with pytest.raises(UsageError, match=r"engine\.e\.index: index 'hamming' refuses the codes of encoder 'toy'"):
+    with pytest.raises(
+        UsageError, match=r"engine\.e\.index: index 'hamming' does not accept the codes of encoder 'toy'"
+    ):
         engine(registry, index="hamming")
 
 

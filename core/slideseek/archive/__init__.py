@@ -1,1 +1,1 @@
-"""What is on disk: the catalogue (SQLite), features (HDF5), models (safetensors), derived indexes."""
+"""An archive on disk: the catalogue (SQLite), features (HDF5), models (safetensors), derived indexes."""

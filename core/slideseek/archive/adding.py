@@ -1,4 +1,4 @@
-"""Add slides to an archive: what they are is recorded now, their pixels are looked at when it is built."""
+"""Add slides to an archive. Only their records are stored now; their pixels are read by a build."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from slideseek.types import SlideRecord
 
 @dataclass(slots=True)
 class AddSummary:
-    """What an `add` did, by slide id, and what it could not do."""
+    """The result of an `add`: slide ids by outcome, problems and notes."""
 
     added: list[str] = field(default_factory=list)
     updated: list[str] = field(default_factory=list)
@@ -34,14 +34,14 @@ class AddSummary:
 class StatedMpp:
     """A resolution the user states for many slides at once.
 
-    override: take it for slides too that state their own; else it serves only those that state none.
+    override: use it even for slides that state their own; otherwise only for those that state none.
     """
 
     mpp: float
     override: bool = False
 
     def applies(self, path: Path) -> bool:
-        """Say whether it is to be used for a file: one that opens without it has a resolution of its own."""
+        """Return whether it applies to a file: a file that opens without it has its own resolution."""
         if self.override:
             return True
         try:
@@ -58,17 +58,18 @@ def add_slides(
     stated: StatedMpp | None = None,
     on_slide: Callable[[str], None] | None = None,
 ) -> AddSummary:
-    """Record slides in the catalogue, each in a commit of its own.
+    """Record slides in the catalogue, each in its own commit.
 
-    files: slide files. manifest: its path and content; with one, only slides it names are added, and what it has no
-    column for is left as it was. stated: a resolution for slides without one. A slide known by its content keeps its
-    id when its file has moved; one whose content, resolution or site changed loses what was computed from the old.
+    files: slide files. manifest: its path and content; with one, only the slides it lists are added, and fields
+    without a column stay unchanged. stated: a resolution for slides without one. A slide whose file has moved is
+    recognised by its content and keeps its id. A slide whose content, resolution or site has changed loses its old
+    results.
     """
     return _Adder(archive, stated, on_slide or (lambda _: None)).run(files, manifest)
 
 
 class _Adder:
-    """One `add` under way."""
+    """One `add` in progress."""
 
     def __init__(self, archive: Archive, stated: StatedMpp | None, on_slide: Callable[[str], None]) -> None:
         self.archive = archive
@@ -86,14 +87,14 @@ class _Adder:
         return self.summary
 
     def _named(self, files: Sequence[Path], path: Path, manifest: Manifest) -> None:
-        """Add the slides a manifest names."""
+        """Add the slides listed in a manifest."""
         self.summary.problems.extend(manifest.problems)
         self.summary.notes.extend(manifest.notes)
         matches, unmatched, rest = match_rows(manifest, path.parent, files)
         self.summary.problems.extend(unmatched)
         if rest:
             some = ", ".join(f.name for f in rest[:3]) + (", ..." if len(rest) > 3 else "")
-            self.summary.notes.append(f"{len(rest)} file(s) are not named in {path.name} and were not added: {some}")
+            self.summary.notes.append(f"{len(rest)} file(s) are not listed in {path.name} and were not added: {some}")
         for row, file in matches:
             content = self._identify(file)
             if content is not None and self._take_over(row.id, content):
@@ -122,13 +123,13 @@ class _Adder:
         self._put(replace(content, record=record, outline=outline))
 
     def _take_over(self, slide_id: str, content: SlideRow) -> bool:
-        """Rename the slide a manifest now gives a name to; say whether the name can be used."""
+        """Rename a slide as the manifest now names it; return whether the name can be used."""
         here = self.known.find(self.archive.slide_path(content.record), content.fingerprint)
         if here is None or here.id == slide_id:
             return True
         if self.slides.get(slide_id) is not None:
-            cause = f"its file {here.record.path} is slide {here.id!r} of the archive already"
-            self.summary.problems.append(Problem(slide_id, cause, "name each file once, or remove the other slide"))
+            cause = f"its file {here.record.path} is already slide {here.id!r} of the archive"
+            self.summary.problems.append(Problem(slide_id, cause, "list each file once, or remove the other slide"))
             return False
         with self.archive.catalog.transaction():
             self.slides.rename(here.id, slide_id)
@@ -136,7 +137,7 @@ class _Adder:
         return True
 
     def _unnamed(self, files: Sequence[Path]) -> None:
-        """Add files no manifest names: known content keeps its slide, new content gets an id from the file's stem."""
+        """Add files without a manifest: known content keeps its slide, new content gets an id from the file's stem."""
         fresh: list[SlideRow] = []
         first_with: dict[str, Path] = {}
         for file in files:
@@ -167,11 +168,11 @@ class _Adder:
             self._put(replace(content, record=self._with_resolution(replace(content.record, id=name))))
 
     def _identify(self, file: Path) -> SlideRow | None:
-        """Name a file's content; a file that has not been touched since it was added is not read again."""
+        """Return the fingerprint of a file's content; a file unchanged since it was added is not read again."""
         full = absolute(file)
         record = SlideRecord("", self.archive.portable_path(full))
         if not full.name.isprintable():
-            cause = f"the file name {full.name!a} has control characters"
+            cause = f"the file name {full.name!a} contains control characters"
             self.summary.problems.append(Problem(ascii(full.name), cause, "rename the file"))
             return None
         try:
@@ -183,23 +184,25 @@ class _Adder:
         except SlideError as error:
             self.summary.problems.append(Problem(file.name, error.cause, error.fix))
         except (OSError, RuntimeError) as error:  # RuntimeError: a loop of links
-            self.summary.problems.append(Problem(file.name, f"cannot be read ({error})", "check the path and rights"))
+            self.summary.problems.append(
+                Problem(file.name, f"cannot be read ({error})", "check the path and permissions")
+            )
         return None
 
     def _with_resolution(self, record: SlideRecord) -> SlideRecord:
-        """Give a slide the resolution the user states, where it is to be used."""
+        """Set the resolution the user states, where it applies."""
         if self.stated is None or (record.mpp is not None and not self.stated.override):
             return record
         if not self.stated.applies(self.archive.slide_path(record)):
             self.summary.notes.append(
                 f"{record.id}: states its own resolution, so {self.stated.mpp:g} µm/px was not used"
-                " (--override-mpp would)"
+                " (pass --override-mpp to use it)"
             )
             return record
         return replace(record, mpp=self.stated.mpp)
 
     def _put(self, slide: SlideRow) -> None:
-        """Commit one slide and drop what was computed from content or settings that changed."""
+        """Commit one slide and drop the results of content or settings that changed."""
         before = self.slides.get(slide.id)
         if before == slide:
             self.summary.unchanged.append(slide.id)

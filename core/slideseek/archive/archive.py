@@ -20,11 +20,11 @@ from slideseek.types import Bag, SlideRecord
 CATALOG_NAME = "catalog.sqlite"
 LOCK_NAME = ".lock"
 FOLDERS = ("features", "models", "training", "index", "runs")
-"""What slideseek itself writes below an archive's folder; slides and reports there are the user's."""
+"""What slideseek itself writes in an archive's folder; slides and reports there belong to the user."""
 
 
 def absolute(path: Path) -> Path:
-    """Return a path from the root without `..`; links are kept: one the user made is the user's name for a file."""
+    """Return an absolute path without `..`; links are kept, since the user chose that name for the file."""
     return Path(os.path.abspath(path))  # noqa: PTH100 - Path.absolute keeps `..`, Path.resolve follows links
 
 
@@ -39,15 +39,15 @@ class Archive:
 
     @classmethod
     def create(cls, root: Path, config: str | None = None) -> Archive:
-        """Make an archive; one that is there already is an error, a half one gets what it lacks."""
+        """Create an archive; an existing one is an error, an incomplete one is completed."""
         if (root / CONFIG_NAME).exists() and (root / CATALOG_NAME).exists():
-            raise UsageError(f"{root} is an archive already", f"edit {root / CONFIG_NAME}, or choose another folder")
+            raise UsageError(f"{root} is already an archive", f"edit {root / CONFIG_NAME}, or choose another folder")
         text = default_config() if config is None else config
         parse_config(text)
         try:
             root.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise UsageError(f"cannot make the folder {root}: {error.strerror}") from error
+            raise UsageError(f"cannot create the folder {root}: {error.strerror}") from error
         if not (root / CATALOG_NAME).exists():
             Catalog(root / CATALOG_NAME, create=True).close()
         if not (root / CONFIG_NAME).exists():  # last: its presence is what makes the folder an archive
@@ -62,7 +62,7 @@ class Archive:
                 return cls(folder)
         raise UsageError(
             f"no archive here ({start} and the folders above it have no {CONFIG_NAME})",
-            "pass -a ARCHIVE, or make one with 'slideseek init DIR'",
+            "pass -a ARCHIVE, or create one with 'slideseek init DIR'",
         )
 
     @property
@@ -71,11 +71,11 @@ class Archive:
         return read_config(self.root / CONFIG_NAME)
 
     def slide_path(self, record: SlideRecord) -> Path:
-        """Return where a slide's pixels lie; slides inside the archive's folder move with it."""
+        """Return the path of a slide's file; slides inside the archive's folder move with it."""
         return self.root / record.path
 
     def portable_path(self, path: Path) -> str:
-        """Return the path to keep for a slide: relative below the archive's folder, else absolute."""
+        """Return the path to store for a slide: relative inside the archive's folder, otherwise absolute."""
         full = absolute(path)
         return str(full.relative_to(self.root)) if full.is_relative_to(self.root) else str(full)
 
@@ -88,7 +88,7 @@ class Archive:
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """Hold the archive's write lock; a second writer gets an error that says so, at once."""
+        """Hold the archive's write lock; a second writer fails immediately with an error."""
         lock = FileLock(self.root / LOCK_NAME)
         try:
             lock.acquire(timeout=0)

@@ -1,4 +1,4 @@
-"""Bags read from disk one at a time, so that training needs no archive in memory."""
+"""Bags read from disk one at a time: training does not load a whole archive into memory."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from slideseek.types import Bag, SlideRecord
 
 
 class ArchiveBags(Sequence[Bag]):
-    """The bags of some slides of an archive; each is read when it is asked for, and its SHA-256 checked the first time.
+    """The bags of some slides of an archive; each is read when indexed, and its SHA-256 is checked the first time.
 
-    Training asks for the same bag over and over, a piece at a time.
+    Training reads the same bag many times, a piece at a time.
     """
 
     def __init__(self, archive: Archive, slides: Sequence[tuple[SlideRecord, str]]) -> None:

@@ -1,4 +1,4 @@
-"""The catalogue: the store of record of an archive. What is committed here is true; all else is derived."""
+"""The catalogue: an archive's store of record. Everything else is derived from what is committed here."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from slideseek.digests import Seal
 from slideseek.errors import SlideseekError
 
 RECORDS = "slides"
-"""Under this name the changes of the table `slides` are counted; settings are digests, so none has it."""
+"""Name under which changes of the table `slides` are counted; settings are digests, so none has this name."""
 
 CHUNK = 500
-"""Ids asked for in one statement; SQLite limits the parameters of one."""
+"""Ids per statement; SQLite limits the number of parameters."""
 
 
 def now() -> str:
-    """Return the present time as ISO 8601 in UTC, to the second."""
+    """Return the current time as ISO 8601 in UTC, to the second."""
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
@@ -43,7 +43,7 @@ class Catalog:
 
     @cached_property
     def work(self) -> WorkList:
-        """What is done and what is left to do, over all slides."""
+        """What is done and what remains to be done, over all slides."""
         return WorkList(self._db)
 
     def close(self) -> None:
@@ -52,7 +52,7 @@ class Catalog:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """Make what happens in the block one commit, or nothing."""
+        """Commit all writes of the block together, or none of them."""
         self._db.execute("BEGIN IMMEDIATE")
         try:
             yield
@@ -63,7 +63,7 @@ class Catalog:
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
-        """Read the catalogue as it is now throughout the block, whatever others commit meanwhile."""
+        """Read one snapshot of the catalogue throughout the block, regardless of other commits."""
         if self._db.in_transaction:
             yield
             return
@@ -83,18 +83,18 @@ class Catalog:
         return _stage(row) if row else None
 
     def stages(self, stage: Stage | None = None, settings: str | None = None) -> list[StageRecord]:
-        """Return stage records in slide order, all or those of one stage and settings."""
+        """Return stage records in slide order: all, or those of one stage and settings."""
         query = "SELECT * FROM stages WHERE (?1 IS NULL OR stage = ?1) AND (?2 IS NULL OR settings = ?2)"
         return [_stage(row) for row in self._db.execute(f"{query} ORDER BY slide_id, stage", (stage, settings))]
 
     def unreadable(self, settings: Iterable[str]) -> list[StageRecord]:
-        """Return the records of features that lack regions which could not be decoded, in slide order."""
+        """Return the records of features of slides with undecodable regions, in slide order."""
         query = "SELECT * FROM stages WHERE stage = 'featurize' AND settings = ? AND unreadable > 0"
         found = [_stage(row) for name in settings for row in self._db.execute(query, (name,))]
         return sorted(found, key=lambda record: record.slide_id)
 
     def finished(self, slide_id: str, stage: Stage, settings: str) -> Finished | None:
-        """Return where a slide's result of a stage is, if it is done."""
+        """Return where a slide's result of a stage is stored, if it is done."""
         row = self._db.execute(
             "SELECT payloads.key, payloads.file FROM stages JOIN payloads ON payloads.key = stages.key"
             " WHERE slide_id = ? AND stage = ? AND settings = ? AND status = 'done'",
@@ -103,7 +103,7 @@ class Catalog:
         return Finished(row[0], row[1]) if row else None
 
     def put_stage(self, record: StageRecord) -> None:
-        """Insert or replace a record; attempts are counted on from the one before it."""
+        """Insert or replace a record; the count of attempts continues from the previous one."""
         before = self.stage(record.slide_id, record.stage, record.settings)
         attempts = before.attempts + 1 if before else 1
         self._db.execute(
@@ -120,7 +120,7 @@ class Catalog:
         )
 
     def forget_stages(self, slide_id: str, stages: Iterable[Stage]) -> None:
-        """Drop what was computed from something that changed; the payloads stay under their keys."""
+        """Drop the records of stages whose input has changed; the payloads stay under their keys."""
         self._db.executemany(
             "DELETE FROM stages WHERE slide_id = ? AND stage = ?", [(slide_id, stage) for stage in stages]
         )
@@ -133,11 +133,11 @@ class Catalog:
         return _payload(row) if row else None
 
     def has_payload(self, key: str) -> bool:
-        """Say whether something is stored under a key, without reading it."""
+        """Return whether something is stored under a key, without reading it."""
         return self._db.execute("SELECT 1 FROM payloads WHERE key = ?", (key,)).fetchone() is not None
 
     def put_payload(self, payload: Payload) -> None:
-        """Store a result; a file that another key pointed to has been overwritten and now belongs to this one."""
+        """Store a result; if another key pointed to its file, the file was overwritten and now belongs to this one."""
         if payload.file is not None:
             self._db.execute("DELETE FROM payloads WHERE file = ? AND key <> ?", (payload.file, payload.key))
         self._db.execute(
@@ -146,7 +146,7 @@ class Catalog:
         )
 
     def sweep_payloads(self) -> list[str]:
-        """Drop what no stage of any slide refers to; return the files that nothing points to any more."""
+        """Drop payloads that no stage refers to; return the files that nothing points to any more."""
         orphans = "SELECT key FROM payloads WHERE NOT EXISTS (SELECT 1 FROM stages WHERE stages.key = payloads.key)"
         keys = [(row[0],) for row in self._db.execute(orphans)]
         files = [self._db.execute("SELECT file FROM payloads WHERE key = ?", key).fetchone()[0] for key in keys]
@@ -154,11 +154,11 @@ class Catalog:
         return [file for file in files if file is not None]
 
     def drop_payload(self, key: str) -> None:
-        """Forget a payload found to be damaged, so that it is computed again."""
+        """Drop a damaged payload; it will be computed again."""
         self._db.execute("DELETE FROM payloads WHERE key = ?", (key,))
 
     def codes(self, settings: str, slide_ids: Sequence[str] | None = None) -> Iterator[tuple[str, Payload]]:
-        """Yield (slide id, payload) of the codes made under `settings`, of all slides in order or of some."""
+        """Yield (slide id, payload) for the codes made with `settings`: of all slides in order, or of some."""
         query = (
             "SELECT stages.slide_id, payloads.* FROM stages JOIN payloads ON payloads.key = stages.key"
             " WHERE stages.stage = 'encode' AND stages.settings = ? AND stages.status = 'done'"
@@ -176,23 +176,23 @@ class Catalog:
     # Engines, models and indexes
 
     def engine(self, name: str, signature: str) -> dict[str, Any] | None:
-        """Return what an engine's configuration came to when it was built, if its signature is still the same."""
+        """Return an engine's resolved configuration from its last build, if its signature is still the same."""
         row = self._db.execute(
             "SELECT resolved FROM engines WHERE name = ? AND signature = ?", (name, signature)
         ).fetchone()
         return dict(json.loads(row[0])) if row else None
 
     def put_engine(self, name: str, signature: str, resolved: Mapping[str, Any]) -> None:
-        """Remember what an engine's configuration came to."""
+        """Store an engine's resolved configuration."""
         self._db.execute("INSERT OR REPLACE INTO engines VALUES (?,?,?)", (name, signature, json.dumps(resolved)))
 
     def model(self, settings: str) -> ModelRow | None:
-        """Return the current model of an encoder's settings, if it was fitted."""
+        """Return the current model for an encoder's settings, if it was fitted."""
         row = self._db.execute("SELECT * FROM models WHERE settings = ?", (settings,)).fetchone()
         return ModelRow(**{**dict(row), "files": json.loads(row["files"])}) if row else None
 
     def put_model(self, model: ModelRow) -> None:
-        """Make `model` the current one of its settings."""
+        """Make `model` the current one for its settings."""
         self._db.execute(
             "INSERT OR REPLACE INTO models VALUES (?,?,?,?,?,?,?,?)",
             (
@@ -210,7 +210,7 @@ class Catalog:
         return IndexRow(**{**dict(row), "files": seals})
 
     def put_index(self, index: IndexRow) -> None:
-        """Make `index` the one an engine searches; changes of codes that no index has to catch up with are dropped."""
+        """Make `index` the one an engine searches; code changes that every index already contains are dropped."""
         seals = {name: asdict(seal) for name, seal in index.files.items()}
         self._db.execute(
             "INSERT OR REPLACE INTO indexes VALUES (?,?,?,?,?,?,?,?,?)",
@@ -259,22 +259,22 @@ def _payload(row: sqlite3.Row) -> Payload:
 
 
 class CodeChanges:
-    """Read and shorten the list of changes. Changes are listed only for codes that some saved index is made of."""
+    """Read and shorten the list of changes. Changes are listed only for codes that a saved index contains."""
 
     def __init__(self, db: sqlite3.Connection) -> None:
         self._db = db
 
     def generation(self, settings: str) -> int:
-        """Return a number that grows whenever a code made under `settings` changes."""
+        """Return a number that grows whenever a code made with `settings` changes."""
         row = self._db.execute("SELECT value FROM generations WHERE settings = ?", (settings,)).fetchone()
         return int(row[0]) if row else 0
 
     def of_records(self) -> int:
-        """Return a number that grows whenever a slide is added, removed, or what is known of it changes."""
+        """Return a number that grows whenever a slide is added or removed or its record changes."""
         return self.generation(RECORDS)
 
     def since(self, settings: str, generation: int) -> list[str]:
-        """Return the ids of slides whose codes were made, changed or removed after a generation, sorted."""
+        """Return the ids of slides whose codes were added, changed or removed after a generation, sorted."""
         rows = self._db.execute(
             "SELECT slide_id FROM code_changes WHERE settings = ? AND generation > ? ORDER BY slide_id",
             (settings, generation),
@@ -282,7 +282,7 @@ class CodeChanges:
         return [row[0] for row in rows]
 
     def forget_settled(self) -> None:
-        """Drop the changes that every saved index of their codes holds already."""
+        """Drop the changes that every saved index of their codes already contains."""
         self._db.execute(
             "DELETE FROM code_changes WHERE generation <= ifnull((SELECT min(generation) FROM indexes"
             " WHERE indexes.codes = code_changes.settings), code_changes.generation)"
@@ -293,7 +293,7 @@ def connect(path: Path, create: bool = False) -> sqlite3.Connection:
     """Open the catalogue as the store of record: write-ahead log, synced at every commit, foreign keys on."""
     if not create and not path.is_file():
         raise SlideseekError(f"{path} is missing", "run 'slideseek init' to make an archive")
-    # A catalogue in a folder that may not be written is read as it stands: its log cannot be opened there.
+    # In a read-only folder the catalogue is opened read-only: its write-ahead log cannot be created there.
     writable = os.access(path.parent, os.W_OK) and (create or os.access(path, os.W_OK))
     where = path.absolute().as_uri() + ("" if writable else "?immutable=1")
     connection = sqlite3.connect(where, uri=True, isolation_level=None, timeout=30, check_same_thread=False)
@@ -314,14 +314,14 @@ def connect(path: Path, create: bool = False) -> sqlite3.Connection:
         )
     if version == 0 and not create:
         connection.close()
-        raise SlideseekError(f"{path} is no catalogue of slideseek", "restore it from a backup")
+        raise SlideseekError(f"{path} is not a slideseek catalogue", "restore it from a backup")
     if version == 0:
         connection.executescript(f"BEGIN IMMEDIATE;{TABLES}{WATCH}PRAGMA user_version = {VERSION};COMMIT;")
     if version == 1 and not writable:
         connection.close()
         raise SlideseekError(
-            f"{path} was written by an older slideseek, and it cannot be brought up to date: it may not be written",
-            "open it once with the rights to write, for instance with 'slideseek status'",
+            f"{path} was written by an older slideseek and cannot be upgraded: it is read-only",
+            "open it once with write permission, for example with 'slideseek status'",
         )
     if version == 1:
         connection.executescript(f"BEGIN IMMEDIATE;{FROM_1}PRAGMA user_version = {VERSION};COMMIT;")

@@ -1,7 +1,7 @@
-"""Feature files: one HDF5 a slide in the layout TRIDENT and CLAM use, `features` (n, d) and `coords` (n, 2).
+"""Feature files: one HDF5 file per slide in the layout of TRIDENT and CLAM, `features` (n, d) and `coords` (n, 2).
 
-Files come from outside too, so a file is looked over before a byte is allocated: no links, no storage outside
-the file, nothing that was never written, no shape that its size cannot hold.
+Files may come from elsewhere, so each is checked before memory is allocated: no links, no storage outside the file, no
+unwritten parts, no shape larger than the file can hold.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from slideseek.types import Float32, Int32, Patches
 MAX_WIDTH = 1 << 20
 MAX_ROWS = 1 << 31
 MAX_BYTES = 16 << 30
-"""Bytes of one array: ten times the features of the largest slides there are."""
+"""Most bytes in one array: ten times the features of the largest slides known."""
 
 HARMLESS_BYTES = 64 << 20
 MAX_PACKING = 100
-"""Above `HARMLESS_BYTES`, no real features or coordinates are packed more tightly than this many times."""
+"""Largest compression ratio of real features or coordinates, checked above `HARMLESS_BYTES`."""
 
 MAPPED_BYTES = 8 << 20
-"""Features above this are mapped, not read: a slide of any size fits in memory. Below it, a mapping costs more."""
+"""Bytes above which features are memory-mapped, so a slide of any size fits; below it, reading is cheaper."""
 
 
 def write_features(path: Path, features: Float32, patches: Patches, slide_mpp: float, key: str) -> None:
-    """Write one slide's features (n, width) and coordinates; the attributes say how the patches were read."""
+    """Write one slide's features (n, width) and coordinates; the attributes record how the patches were read."""
     extent = patches.size * (float(patches.mpp[0]) if len(patches) else 0.0) / slide_mpp
     with replacing(path) as temporary, h5py.File(temporary, "w") as file:
         file.create_dataset("features", data=features)
@@ -44,9 +44,9 @@ def write_features(path: Path, features: Float32, patches: Patches, slide_mpp: f
 
 
 def read_features(path: Path) -> tuple[Float32, Int32]:
-    """Read features float32 (n, width) and coordinates int32 (n, 2); a file that is not sound is a `DamagedError`.
+    """Read features float32 (n, width) and coordinates int32 (n, 2); an invalid file is a `DamagedError`.
 
-    Large features stored in one piece, as `write_features` does, are mapped read-only and paged in as they are used.
+    Large features stored contiguously, as `write_features` does, are memory-mapped read-only and loaded as needed.
     """
     try:
         with h5py.File(path, "r") as file:
@@ -60,11 +60,11 @@ def read_features(path: Path) -> tuple[Float32, Int32]:
             return _rows(path, features), np.asarray(coords[:], dtype=np.int32)
     except (OSError, RuntimeError, KeyError, ValueError) as error:
         why = " ".join(str(error).split())
-        raise DamagedError(f"{path} is not a sound feature file ({why})", "write it again") from error
+        raise DamagedError(f"{path} is not a valid feature file ({why})", "write it again") from error
 
 
 def _rows(path: Path, features: h5py.Dataset) -> Float32:
-    """Return the rows of a sound dataset, mapped where they are large and stored as they are used."""
+    """Return the rows of a valid dataset, memory-mapped if they are large and need no conversion."""
     plain = features.chunks is None and features.dtype == np.dtype("<f4")
     if plain and features.nbytes > MAPPED_BYTES:
         return np.asarray(np.memmap(path, np.float32, "r", features.id.get_offset(), features.shape))
@@ -72,33 +72,33 @@ def _rows(path: Path, features: h5py.Dataset) -> Float32:
 
 
 def sound_dataset(file: h5py.File, name: str) -> h5py.Dataset:
-    """Return a dataset stored plainly and wholly inside the file; anything else is a `ValueError` that says why."""
+    """Return a dataset stored entirely inside the file; anything else is a `ValueError` with the reason."""
     link = file.get(name, getlink=True)
     if link is None:
         raise ValueError(f"{name!r} is missing")
     if not isinstance(link, h5py.HardLink):
-        raise ValueError(f"{name!r} is a link, not a dataset of the file itself")
+        raise ValueError(f"{name!r} is a link, not a dataset in the file itself")
     dataset = file[name]
     if not isinstance(dataset, h5py.Dataset) or dataset.shape is None or dataset.external or dataset.is_virtual:
         raise ValueError(f"{name!r} is not a dataset stored in the file itself")
     stored, claimed = dataset.id.get_storage_size(), dataset.nbytes
     if dataset.chunks:
-        # A chunk is unpacked whole, and may be far larger than what the dataset holds of it.
+        # A chunk is decompressed whole and may be far larger than the part the dataset uses.
         claimed = max(claimed, math.prod(dataset.chunks) * dataset.dtype.itemsize)
     refuse_bomb(name, claimed, stored)
     if not _written(dataset, stored):
-        raise ValueError(f"{name!r} was never written to the end")
+        raise ValueError(f"{name!r} is incomplete: parts of it were never written")
     return dataset
 
 
 def refuse_bomb(name: str, claimed: int, stored: int) -> None:
-    """Raise `ValueError` when an array claims more bytes than memory should be given for what is stored of it."""
+    """Raise `ValueError` if an array claims far more bytes than are stored for it."""
     if claimed > MAX_BYTES or claimed > max(HARMLESS_BYTES, stored * MAX_PACKING):
         raise ValueError(f"{name!r} claims {claimed:,} bytes and stores {stored:,}")
 
 
 def _written(dataset: h5py.Dataset, stored: int) -> bool:
-    """Say whether every part is there; HDF5 gives back zeros for a part that is not."""
+    """Return whether every part is present; HDF5 returns zeros for a missing part."""
     if dataset.chunks is None:
         return bool(stored >= dataset.nbytes)
     wanted = math.prod(math.ceil(side / chunk) for side, chunk in zip(dataset.shape, dataset.chunks))

@@ -1,4 +1,4 @@
-"""Write files so that a reader sees the old content or the new, never a part."""
+"""Write files atomically: a reader sees the old content or the new, never a part."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _TEMPORARY = re.compile(r"\..{1,100}\.tmp-\d+-[0-9a-f]{8}")
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Yield a temporary path beside `path`; when the block ends well, sync it and rename it to `path`.
+    """Yield a temporary path next to `path`; if the block succeeds, sync the file and rename it to `path`.
 
-    On an error the temporary file is removed and `path` is untouched. A temporary file left by a killed
-    process is ignored by every reader and cleared by `clear_temporary`.
+    On an error the temporary file is removed and `path` is unchanged. A temporary file left by a killed process is
+    ignored by readers and removed by `clear_temporary`.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = _temporary(path)
@@ -37,10 +37,10 @@ def replacing(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def replacing_folder(path: Path) -> Iterator[Path]:
-    """Yield a temporary empty folder; when the block ends well, sync its files and rename it to `path`.
+    """Yield a temporary empty folder; if the block succeeds, sync its files and rename it to `path`.
 
-    `path` must not exist: folders are named by what they hold, so one that is there already is left by an
-    earlier, uncommitted attempt and is removed first.
+    Folders are named by their content. A folder that already exists at `path` is left over from an earlier,
+    uncommitted attempt and is removed first.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = _temporary(path)
@@ -60,7 +60,7 @@ def replacing_folder(path: Path) -> Iterator[Path]:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Replace a small text file in one step."""
+    """Replace a small text file atomically."""
     with replacing(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
 
@@ -75,9 +75,9 @@ def safe_name(slide_id: str) -> str:
 
 
 def clear_temporary(root: Path, folders: Sequence[str]) -> int:
-    """Remove what killed processes left half-written in `root` and below some of its folders; return how many.
+    """Remove unfinished files of killed processes from `root` and some of its folders; return how many.
 
-    Only names that we give are touched: the rest of the folder is the user's.
+    Only names that slideseek generates are touched: everything else belongs to the user.
     """
     left = [path for path in root.iterdir() if _TEMPORARY.fullmatch(path.name)]
     for name in folders:
@@ -91,7 +91,7 @@ def clear_temporary(root: Path, folders: Sequence[str]) -> int:
 
 
 def _temporaries(folder: Path) -> list[Path]:
-    """Return what is temporary below a folder; the names of 100,000 other files must not become paths for that."""
+    """Return the temporary files below a folder, without creating Path objects for 100,000 other files."""
     found: list[Path] = []
     with suppress(FileNotFoundError), os.scandir(folder) as entries:
         for entry in entries:

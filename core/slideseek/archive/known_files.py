@@ -1,4 +1,4 @@
-"""Which slide of an archive a file is, found without resolving the path of every slide."""
+"""Find the slide of an archive that a file belongs to, without resolving every slide's path."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from slideseek.archive.slide_table import SlideRow
 
 
 class KnownFiles:
-    """Find slides by their file, through whatever links either path leads.
+    """Find slides by their file, even if either path contains links.
 
-    Candidates are slides whose file has the same name, as given or at the end of its links, and slides of the same
-    content; only their paths are resolved, so one file among 100,000 slides costs no 100,000 questions to the disk.
+    Candidates are slides whose file has the same name, as given or after following links, and slides of the same
+    content. Only their paths are resolved, so looking up one file does not touch the disk 100,000 times.
     """
 
     def __init__(self, archive: Archive) -> None:
@@ -23,7 +23,7 @@ class KnownFiles:
             self._ids.setdefault(path.rpartition("/")[2], []).append(slide_id)
 
     def find(self, file: Path, fingerprint: str = "") -> SlideRow | None:
-        """Return the slide a file is of. fingerprint: of its content, where it is known."""
+        """Return the slide of a file. fingerprint: of its content, if known."""
         real = file.resolve()
         ids = dict.fromkeys([*self._ids.get(file.name, ()), *self._ids.get(real.name, ())])
         rows = [row for slide_id in ids if (row := self._slides.get(slide_id)) is not None]
@@ -35,5 +35,5 @@ class KnownFiles:
         return None
 
     def add(self, slide: SlideRow) -> None:
-        """Remember a slide that was just put into the catalogue."""
+        """Remember a slide that was just added to the catalogue."""
         self._ids.setdefault(slide.record.path.rpartition("/")[2], []).append(slide.id)

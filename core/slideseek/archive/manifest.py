@@ -1,4 +1,4 @@
-"""Read a manifest: a CSV that says which slide belongs to which patient, site, diagnosis and centre."""
+"""Read a manifest: a CSV file with the patient, site, diagnosis and centre of each slide."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from slideseek.did_you_mean import nearest
 from slideseek.errors import UsageError
 
-# Role of a column and the headings it is known by, the preferred first. A second column of the same role stays
+# Role of a column and the headings it is known by, preferred first. A second column of the same role stays
 # a free field.
 ALIASES: dict[str, tuple[str, ...]] = {
     "id": ("slide_id", "slide", "wsi", "filename"),
@@ -29,7 +29,7 @@ MAX_ID = 1000
 
 @dataclass(frozen=True, slots=True)
 class ManifestRow:
-    """One usable row. `path` is empty when the manifest names no file; `contours` when it outlines no tissue."""
+    """One usable row. `path` is empty if the row has no file; `contours` if it has no tissue outline."""
 
     line: int
     id: str
@@ -45,7 +45,7 @@ class ManifestRow:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Something that keeps a slide out: what it is about, the cause and the fix."""
+    """Why a slide was not added: its subject, the cause and the fix."""
 
     subject: str
     cause: str
@@ -54,9 +54,9 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What a manifest says: usable rows, rows that cannot be used, and things worth saying aloud.
+    """The content of a manifest: usable rows, problems with other rows, and notes.
 
-    roles: what its columns speak of (`patient`, `site`, ...); of anything else it says nothing.
+    roles: the roles that have a column (`patient`, `site`, ...).
     """
 
     rows: Sequence[ManifestRow]
@@ -66,11 +66,11 @@ class Manifest:
 
 
 def read_manifest(path: Path, allow_missing_patient: bool = False) -> Manifest:
-    """Read a manifest; bad rows become problems and the good ones are kept.
+    """Read a manifest; bad rows become problems and good rows are kept.
 
-    A row without a patient could put one patient on both sides of a comparison, so it is a problem unless
-    `allow_missing_patient` makes each such slide a patient of its own. A slide named by two different rows is a
-    problem; two identical rows are a note.
+    A row without a patient could put one patient on both sides of a comparison. It is a problem, unless
+    `allow_missing_patient` makes each such slide its own patient. Two different rows for one slide are a problem; two
+    identical rows are a note.
     """
     header, lines = _read(path)
     columns, notes = _columns(header, path)
@@ -100,7 +100,7 @@ def read_manifest(path: Path, allow_missing_patient: bool = False) -> Manifest:
         problems.append(
             Problem(
                 slide_id,
-                f"duplicate slide in {path.name}: lines {', '.join(map(str, where))} say different things",
+                f"duplicate slide in {path.name}: lines {', '.join(map(str, where))} differ",
                 "keep one of the rows",
             )
         )
@@ -110,7 +110,9 @@ def read_manifest(path: Path, allow_missing_patient: bool = False) -> Manifest:
 def _read(path: Path) -> tuple[list[str], list[tuple[int, list[str]]]]:
     try:
         if path.stat().st_size > MAX_BYTES:
-            raise UsageError(f"{path} is larger than {MAX_BYTES >> 20} MiB", "a manifest is a CSV with a row a slide")
+            raise UsageError(
+                f"{path} is larger than {MAX_BYTES >> 20} MiB", "a manifest is a CSV with one row per slide"
+            )
         text = path.read_text(encoding="utf-8-sig")
     except OSError as error:
         raise UsageError(f"cannot read the manifest {path}: {error.strerror}") from error
@@ -125,12 +127,12 @@ def _read(path: Path) -> tuple[list[str], list[tuple[int, list[str]]]]:
     except csv.Error as error:
         raise UsageError(f"the manifest {path} is not a CSV: {error} (line {reader.line_num})") from error
     if not header:
-        raise UsageError(f"the manifest {path} is empty", "its first line names the columns")
+        raise UsageError(f"the manifest {path} is empty", "put the column names on the first line")
     return header, lines
 
 
 def _columns(header: list[str], path: Path) -> tuple[dict[str, str], list[str]]:
-    """Map each role to the heading that fills it, and say what is kept as a free field."""
+    """Map each role to its heading, and note which columns are kept as free fields."""
     plain = {h.lower().replace(" ", "_").replace("-", "_"): h for h in header}
     if len(plain) != len(header):
         twice = sorted({h for h in header if header.count(h) > 1}) or header
@@ -160,7 +162,7 @@ def _columns(header: list[str], path: Path) -> tuple[dict[str, str], list[str]]:
             " or leave it: it can be filtered with --where NAME=VALUE"
         )
     if "patient" not in columns:
-        notes.append(f"{path.name}: no patient column, so every slide counts as a patient of its own")
+        notes.append(f"{path.name}: no patient column, so every slide counts as its own patient")
     return columns, notes
 
 
@@ -169,7 +171,7 @@ def _row(line: int, values: Mapping[str, str], columns: Mapping[str, str]) -> Ma
         return values.get(columns.get(role, ""), "")
 
     slide_id, path = cell("id"), cell("path")
-    if columns["id"].lower() == "filename":  # the file's name is all there is: the id is its stem
+    if columns["id"].lower() == "filename":  # only the file's name is given: the id is its stem
         path, slide_id = slide_id, Path(slide_id).stem
     mpp = _number(cell("mpp"))
     free = {h: v for h, v in values.items() if h not in columns.values()}
@@ -192,15 +194,15 @@ def _problem(
 ) -> Problem | None:
     where = f"{path.name} line {row.line}"
     if not row.id:
-        return Problem(where, f"no slide named in column {columns['id']!r}", "fill it in")
+        return Problem(where, f"no slide in column {columns['id']!r}", "fill it in")
     if not row.id.isprintable() or len(row.id) > MAX_ID:
         shown = ascii(row.id[:40])
-        return Problem(where, f"slide id {shown} is too long or has control characters", "give it a plain name")
+        return Problem(where, f"slide id {shown} is too long or contains control characters", "use a plain name")
     if "patient" in columns and not row.patient and not allow_missing_patient:
         return Problem(
             row.id,
             f"missing patient in {where}, column {columns['patient']!r}",
-            "fill it in, or pass --allow-missing-patient to count the slide as a patient of its own",
+            "fill it in, or pass --allow-missing-patient to count the slide as its own patient",
         )
     stated = values.get(columns.get("mpp", ""), "")
     if stated and (row.mpp is None or not 0 < row.mpp < float("inf")):

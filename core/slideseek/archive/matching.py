@@ -1,4 +1,4 @@
-"""Match the rows of a manifest to slide files, and give slides without a manifest an id of their own."""
+"""Match the rows of a manifest to slide files, and give ids to slides without a manifest."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from slideseek.archive.manifest import Manifest, ManifestRow, Problem
 def match_rows(
     manifest: Manifest, folder: Path, files: Sequence[Path]
 ) -> tuple[list[tuple[ManifestRow, Path]], list[Problem], list[Path]]:
-    """Find the file of each row; return the matches, the rows without one, and the files no row names.
+    """Find the file of each row; return the matches, the rows without a file, and the files without a row.
 
-    A path in the manifest is taken relative to the manifest's own folder, or else as the tail of the path of a
-    given file. Without a path, a file matches by its whole name, its stem, or what stands before the first dot
-    (file names may carry a suffix such as a UUID).
+    A path in the manifest is relative to the manifest's folder, or else the end of a given file's path. Without a
+    path, a file matches by its full name, its stem, or the part before the first dot (file names may have a suffix
+    such as a UUID).
     """
     by_name: dict[str, list[Path]] = defaultdict(list)
     for file in files:
@@ -40,7 +40,7 @@ def match_rows(
     for row, path in matches:
         by_file[path.resolve()].append(row)
     for path, rows in by_file.items():
-        if len(rows) > 1:  # one slide under two names could stand on both sides of a comparison
+        if len(rows) > 1:  # one slide under two ids could be on both sides of a comparison
             lines = ", ".join(str(row.line) for row in rows)
             problems.extend(
                 Problem(row.id, f"lines {lines} name the same file {path.name}", "keep one of the rows") for row in rows
@@ -51,9 +51,9 @@ def match_rows(
 
 
 def stem_ids(files: Iterable[tuple[Path, str]], taken: Iterable[str]) -> dict[Path, str]:
-    """Give files an id without a manifest: the stem, and where stems meet, the stem and a piece of the content's name.
+    """Give files an id without a manifest: the stem, and if stems collide, the stem and a part of the fingerprint.
 
-    files: (path, fingerprint) pairs. The piece comes from the content, so the id does not depend on the folder.
+    files: (path, fingerprint) pairs. The fingerprint depends on the content, so the id does not depend on the folder.
     """
     pairs = list(files)
     used = set(taken)

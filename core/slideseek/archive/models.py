@@ -1,4 +1,4 @@
-"""Fitted encoders on disk: one folder a model, named by its content, each file's SHA-256 in the catalogue."""
+"""Fitted encoders on disk: one folder per model, named by its content; each file's SHA-256 is in the catalogue."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ FOLDER = "models"
 def save_model(
     root: Path, encoder: Trainable, settings: str, learnt_from: str, slides: int, seconds: float
 ) -> ModelRow:
-    """Write a fitted encoder below `root`/models and return the row that makes it the current one.
+    """Write a fitted encoder below `root`/models and return the record that makes it the current one.
 
-    The model is named by its own files too: a fit that comes out different is another model, and codes made by one
-    are never taken for codes made by the other.
+    The model's key includes its files: a fit with another result is another model, and the codes of the two are never
+    mixed up.
     """
     with replacing_folder(root / FOLDER / "new") as temporary:
         encoder.save(temporary)
         files = sha256_files(temporary)
     key = digest([settings, learnt_from, files])
     folder = root / FOLDER / key[:24]
-    if folder.exists():  # the same files: a refit that came out the same
+    if folder.exists():  # the same files: a refit with the same result
         shutil.rmtree(root / FOLDER / "new")
     else:
         (root / FOLDER / "new").rename(folder)
@@ -35,7 +35,7 @@ def save_model(
 
 
 def keep_training_logs(training: Path, model: Path) -> None:
-    """Copy the logs of a finished training beside its model, and drop the checkpoints."""
+    """Copy the logs of a finished training next to its model, and drop the checkpoints."""
     for log in sorted(training.iterdir()):
         if log.suffix in (".csv", ".json") and not (model / log.name).exists():
             with replacing(model / log.name) as temporary:

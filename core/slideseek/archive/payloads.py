@@ -43,7 +43,7 @@ def store_features(root: Path, folder: str, key: str, bag: Bag, patches: Patches
 
 
 def load_bag(root: Path, payload: Payload, slide_id: str, site: str, trusted: bool = False) -> Bag:
-    """Read a bag back from its feature file; one that is trusted has been checked before and is not hashed again."""
+    """Read a bag from its feature file; a trusted file was checked before and is not hashed again."""
     path = root / (payload.file or "")
     if not path.is_file():
         raise DamagedError(f"{path} is missing", "run 'slideseek build' to compute it again")
@@ -54,7 +54,7 @@ def load_bag(root: Path, payload: Payload, slide_id: str, site: str, trusted: bo
 
 
 def pack_code(key: str, code: Code, spec: CodeSpec) -> Payload:
-    """Store a code in the catalogue; sparse codes as (column, value) pairs of what is not zero."""
+    """Store a code in the catalogue; sparse codes as (column, value) pairs of the non-zero values."""
     meta: dict[str, Any] = {"kind": spec.kind, "width": spec.width, "rows": len(code), "space": code.space}
     if spec.kind == "sparse":
         row, column = np.nonzero(code.rows)

@@ -1,4 +1,4 @@
-"""Rows of the catalogue as values: stages, results, models and saved indexes."""
+"""Rows of the catalogue as data classes: stages, results, models and saved indexes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Status: TypeAlias = Literal["done", "empty", "failed"]
 
 @dataclass(frozen=True, slots=True)
 class StageRecord:
-    """The truth about one slide at one stage under one set of settings.
+    """The state of one slide at one stage with one set of settings.
 
     key: content-and-settings key of the result. items: patches, features or code rows. seconds: wall time of
     the last attempt. unreadable: regions that could not be decoded. filled: pixels filled with background.
@@ -51,7 +51,7 @@ class Payload:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """Where a finished stage's result is: its key, and its file below the archive's folder if it has one."""
+    """Where a finished stage's result is stored: its key, and its file below the archive's folder if it has one."""
 
     key: str
     file: str | None

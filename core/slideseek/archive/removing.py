@@ -1,4 +1,4 @@
-"""Remove slides from an archive: their records, what was computed for them alone, and nothing of the user's."""
+"""Remove slides from an archive: their records and results, never the user's files."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from slideseek.errors import UsageError
 
 
 def remove_slides(archive: Archive, slide_ids: Sequence[str]) -> None:
-    """Remove slides in one commit; an unknown id is an error and nothing is removed. Slide files stay untouched."""
+    """Remove slides in one commit; an unknown id is an error and nothing is removed. Slide files are not touched."""
     catalog = archive.catalog
     for slide_id in slide_ids:
         if catalog.slides.get(slide_id) is None:

@@ -91,10 +91,10 @@ CREATE TABLE runs (
 ) STRICT;
 """
 
-# What an index and its masks are derived from is watched by triggers, so that no code path can change it unseen.
-# Changes of slides are counted. Every change of a code gets the next generation of its settings; once an index is
-# saved, the slides changed since are listed, each with its last change. A result that is dropped takes its stage
-# records along, so what is recorded as done is there; imported places may be recorded without being kept, so
+# Triggers watch the data that indexes and masks are derived from: no code path can change it unnoticed.
+# Changes of slides are counted. Every change of a code gets the next generation of its settings. Once an index is
+# saved, the slides changed since are listed, each with its last change. Dropping a result also drops its stage
+# records, so every result recorded as done exists. Imported selections may be recorded without being stored, so
 # selections are not watched.
 WATCH = """
 CREATE INDEX IF NOT EXISTS stages_done ON stages (stage, settings, status, slide_id);
@@ -148,7 +148,7 @@ DELETE FROM stages WHERE stage <> 'select' AND status <> 'failed'
     AND NOT EXISTS (SELECT 1 FROM payloads WHERE payloads.key = stages.key);
 {WATCH}
 """
-"""Saved indexes are forgotten: what changed since they were saved was not listed then."""
+"""Saved indexes are dropped: version 1 did not list what changed after they were saved."""
 
 QUERY_LOG = """
 CREATE TABLE IF NOT EXISTS query_engines (signature TEXT PRIMARY KEY, resolved TEXT NOT NULL) STRICT;
@@ -166,4 +166,4 @@ CREATE TABLE IF NOT EXISTS queries (
 ) STRICT;
 CREATE INDEX IF NOT EXISTS queries_by_session ON queries (session);
 """
-"""What was asked; made when the first query is logged, since nothing else of a catalogue depends on it."""
+"""The query log; created with the first logged query, since nothing else in the catalogue depends on it."""

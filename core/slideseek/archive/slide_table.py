@@ -1,4 +1,4 @@
-"""The slides of an archive: who they are, where their pixels lie, and the content they had when added."""
+"""The slides of an archive: their records, their files, and their content when added."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from slideseek.types import SlideRecord
 
 COLUMNS = ("path", "fingerprint", "patient", "site", "label", "center", "mpp", "contours", "fields")
 SCAN_ABOVE = 0.1
-"""Share of the slides above which reading them all is quicker than looking each up."""
+"""Share of the slides above which reading all of them is faster than looking up each one."""
 
 
 @dataclass(frozen=True, slots=True)
 class SlideRow:
     """A slide in the catalogue: its record and the identity of its content.
 
-    fingerprint: names the content of the slide, whatever the path; outline: that of the tissue's outline, "" when there
-    is none. bytes and mtime_ns: the file as it was then, to see cheaply that it has not been touched.
+    fingerprint: identifies the slide's content, independent of its path. outline: fingerprint of the tissue outline,
+    "" if there is none. bytes and mtime_ns: of the file when added, for a cheap check that it has not changed.
     """
 
     record: SlideRecord
@@ -55,7 +55,7 @@ class SlideTable:
             yield _slide(row)
 
     def get(self, slide_id: str) -> SlideRow | None:
-        """Return the slide of that id, if there is one."""
+        """Return the slide with an id, if there is one."""
         row = self._db.execute("SELECT * FROM slides WHERE id = ?", (slide_id,)).fetchone()
         return _slide(row) if row else None
 
@@ -64,7 +64,7 @@ class SlideTable:
         return [row[0] for row in self._db.execute("SELECT id FROM slides ORDER BY id")]
 
     def some(self, slide_ids: Sequence[str]) -> list[SlideRow]:
-        """Return the slides of some ids, in their order; an id that is not there is left out."""
+        """Return the slides with some ids, in that order; unknown ids are left out."""
         if len(slide_ids) > SCAN_ABOVE * len(self):
             wanted = dict.fromkeys(slide_ids)
             found = {row.id: row for row in self if row.id in wanted}
@@ -74,9 +74,9 @@ class SlideTable:
     def field(self, name: str) -> dict[str, Any]:
         """Return one column of the table by slide id; `fields` as JSON text."""
         if name not in COLUMNS:
-            raise ValueError(f"name: one of {', '.join(COLUMNS)}, not {name!r}")
+            raise ValueError(f"name must be one of {', '.join(COLUMNS)}, not {name!r}")
         cursor = self._db.cursor()
-        cursor.row_factory = None  # plain tuples are quicker
+        cursor.row_factory = None  # plain tuples are faster
         return dict(cursor.execute(f"SELECT id, {name} FROM slides").fetchall())
 
     def by_fingerprint(self, fingerprint: str) -> list[SlideRow]:
@@ -102,11 +102,11 @@ class SlideTable:
         )
 
     def rename(self, slide_id: str, new: str) -> None:
-        """Give a slide another id; what was computed for it goes along."""
+        """Give a slide another id; its results move with it."""
         self._db.execute("UPDATE slides SET id = ? WHERE id = ?", (new, slide_id))
 
     def remove(self, slide_id: str) -> None:
-        """Remove a slide and, with it, all its stage records."""
+        """Remove a slide and all its stage records."""
         self._db.execute("DELETE FROM slides WHERE id = ?", (slide_id,))
 
 

@@ -1,4 +1,4 @@
-"""What is done and what is not, asked of the catalogue for all slides at once."""
+"""What is done and what is not, from one query of the catalogue for all slides."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _DONE = "SELECT slide_id FROM stages WHERE stage = ? AND settings = ? AND status
 
 @dataclass(frozen=True, slots=True)
 class ReadySlide:
-    """A slide with features: their key, and what a model learns of it besides them."""
+    """A slide with features: their key, and what else a model learns from."""
 
     slide_id: str
     key: str
@@ -22,26 +22,26 @@ class ReadySlide:
 
 
 class WorkList:
-    """Tell done from undone by stage records. A result that is dropped takes its record along, so "done" means there.
+    """Decide what is done by stage records. Dropping a result drops its record, so "done" means present.
 
-    The time of every question is that of walking one or two indexes of the table: about a microsecond a slide.
+    Each query walks one or two indexes of the table: about one microsecond per slide.
     """
 
     def __init__(self, db: sqlite3.Connection) -> None:
         self._db = db
 
     def count(self, stage: Stage, settings: str) -> int:
-        """Return how many slides a stage is done for."""
+        """Return the number of slides for which a stage is done."""
         query = "SELECT count(*) FROM stages WHERE stage = ? AND settings = ? AND status = 'done'"
         return int(self._db.execute(query, (stage, settings)).fetchone()[0])
 
     def undone(self, stage: Stage, settings: str) -> list[str]:
-        """Return the ids of the slides a stage is not done for, sorted."""
+        """Return the ids of the slides for which a stage is not done, sorted."""
         rows = self._db.execute(f"SELECT id FROM slides EXCEPT {_DONE} ORDER BY 1", (stage, settings))
         return [row[0] for row in rows]
 
     def to_encode(self, features: str, codes: str) -> list[str]:
-        """Return the ids of the slides with features and without a code, sorted."""
+        """Return the ids of the slides with features but without a code, sorted."""
         query = f"{_DONE} EXCEPT {_DONE} ORDER BY 1"
         return [row[0] for row in self._db.execute(query, ("featurize", features, "encode", codes))]
 
@@ -55,7 +55,7 @@ class WorkList:
         return [ReadySlide(*row) for row in rows]
 
     def files(self, folder: str) -> list[str]:
-        """Return the names of the result files kept right below a folder of the archive."""
+        """Return the names of the result files directly below a folder of the archive."""
         start = len(folder) + 1
         rows = self._db.execute("SELECT file FROM payloads WHERE file > ? AND file < ?", (f"{folder}/", f"{folder}0"))
         return [row[0][start:] for row in rows]

@@ -1,1 +1,1 @@
-"""Engines over an archive: what is done, what is missing, and doing it."""
+"""Build an archive: find what is missing for each engine, and compute it."""

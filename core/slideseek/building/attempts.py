@@ -1,4 +1,4 @@
-"""One stage of one slide: its result, or the cause of its failure, kept in one commit."""
+"""One stage of one slide: store its result, or the cause of its failure, in one commit."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ NO_TISSUE = (
 
 
 def _no_tissue(facts: Facts | None) -> tuple[str, str]:
-    """Say why nothing was selected; where regions could not be decoded the file is to blame, not the tissue."""
+    """Return why nothing was selected; if regions could not be decoded the file is at fault, not the tissue."""
     if facts and facts.unreadable:
         cause = f"no tissue found, and {facts.unreadable} region(s) of the slide cannot be decoded"
-        return cause, "copy the slide again from its source; it is damaged"
+        return cause, "the file is damaged: copy the slide again from its source"
     return NO_TISSUE
 
 
 class Attempts:
-    """Keep what came of a stage and return how the slide fared."""
+    """Store the outcome of a stage and return the slide's report."""
 
     def __init__(self, stages: StageCache, summary: BuildSummary) -> None:
         self._stages = stages
@@ -40,7 +40,7 @@ class Attempts:
         seconds: float,
         facts: Facts | None = None,
     ) -> SlideReport:
-        """Keep a result; a selection without patches is kept as such, with what to do about it."""
+        """Store a result; a selection without patches is stored as such, with a fix."""
         items = int(payload.meta["rows"] if payload.kind == "code" else payload.meta["n"])
         cause, fix = ("", "") if items else _no_tissue(facts)
         self._summary.stage_seconds.setdefault(stage, []).append(seconds)
@@ -66,7 +66,7 @@ class Attempts:
     def fail(
         self, engine: Engine, stage: Stage, slide: SlideRow, error: SlideseekError, seconds: float = 0.0
     ) -> SlideReport:
-        """Keep the cause of a failure and what to do about it."""
+        """Store the cause of a failure and its fix."""
         settings, key = self._stages.settings_digest(engine, stage), self._stages.key(engine, stage, slide)
         self._stages.keep(
             StageRecord(slide.id, stage, settings, key, "failed", error.cause, error.fix, seconds=seconds)

@@ -1,7 +1,7 @@
-"""Build an archive: do what is missing, slide by slide, and tell the truth about each.
+"""Build an archive: run the missing stages slide by slide, and report on each slide.
 
-Every result is kept under a key of its content and settings and is committed before it is reported, so a run
-that is killed goes on where it stopped, and engines that share a stage share its results.
+Every result is stored under a key of its content and settings and is committed before it is reported. A killed run
+therefore continues where it stopped, and engines that share a stage share its results.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ class BuildOptions:
     """How to build; none of it changes a result.
 
     refit: fit trainable encoders again. workers: slides read ahead, 0 for none. patience: seconds without progress
-    after which a slide that is being read is given up. verify: check everything stored against its SHA-256 first, and
-    compute again what is damaged.
+    before giving up on reading a slide. verify: first check everything stored against its SHA-256, and recompute what
+    is damaged.
     """
 
     refit: bool = False
@@ -55,7 +55,7 @@ class BuildOptions:
 
 
 class Builder:
-    """Run the stages of several engines over an archive."""
+    """Run the stages of several engines on an archive."""
 
     def __init__(
         self, archive: Archive, engines: Sequence[Engine], reporter: Reporter, options: BuildOptions | None = None
@@ -103,7 +103,7 @@ class Builder:
         return self.summary
 
     def _verify(self) -> None:
-        """Drop every stored result that is of something else or does not read back; it is computed again."""
+        """Drop every stored result that is outdated or damaged; it is computed again."""
         for engine in self.engines:
             codes = self.stages.settings_digest(engine, "encode")
             keys = [payload.key for _, payload in self.catalog.codes(codes)]
@@ -118,7 +118,7 @@ class Builder:
                     self.stages.drop(key)
 
     def _codes_and_index(self, engine: Engine) -> SlideseekError | None:
-        """Fit, encode and index for one engine; what stops it does not stop the others, and is returned."""
+        """Fit, encode and index for one engine; return an error that stops it, so the others can go on."""
         try:
             self._fit(engine)
             self._encode(engine)
@@ -142,12 +142,12 @@ class Builder:
                 self.summary.counts["skipped"] += len(done)
             for report in self._pixels.run(self.catalog.slides.some(lacking), self.reporter.begin):
                 self.summary.counts[report.outcome] += 1
-                self._tell(report)
-            # A file written anew for one slide may have held the features of another of the same content.
+                self._show(report)
+            # A file rewritten for one slide may have held the features of another slide with the same content.
             left = self.stages.without_records(self.engines) if lacking else []
-            bereft = [slide_id for slide_id in left if slide_id not in tried]
-            for report in self._pixels.run(self.catalog.slides.some(bereft), self.reporter.begin):
-                self._tell(report)
+            missing = [slide_id for slide_id in left if slide_id not in tried]
+            for report in self._pixels.run(self.catalog.slides.some(missing), self.reporter.begin):
+                self._show(report)
 
     def _fit(self, engine: Engine) -> None:
         encoder = engine.trainable
@@ -160,8 +160,8 @@ class Builder:
                 load_model(self.archive.root, encoder, model)
                 if model.learnt_from != _learnt_from(known):
                     self._note(
-                        f"engine {engine.name!r}: its model was fitted on {model.slides} slides, the archive has"
-                        f" {len(known)} now, or other labels; pass --refit to learn from what is there"
+                        f"engine {engine.name!r}: its model was fitted on {model.slides} slides; the archive now has"
+                        f" {len(known)}, or other labels: pass --refit to fit on the current slides"
                     )
                 return
             except DamagedError as error:
@@ -172,23 +172,23 @@ class Builder:
         if not ready:
             raise SlideseekError(
                 f"engine {engine.name!r}: no slide with features to fit {engine.config.encoder.use!r} on",
-                "add slides, or mend the failed ones",
+                "add slides, or fix the failed ones",
             )
         self._note(f"engine {engine.name!r}: fitting {engine.config.encoder.use!r} on {len(ready)} slides")
         with self.summary.timed("fit"):
             started = time.perf_counter()
             bags = ArchiveBags(self.archive, [(slide.record, key) for slide, key in ready])
             labels = [slide.record.label for slide, _ in ready]
-            groups = [slide.record.patient or slide.id for slide, _ in ready]  # a slide of nobody is its own patient
+            groups = [slide.record.patient or slide.id for slide, _ in ready]  # no patient: a patient of its own
             learnt_from = _learnt_from(self.catalog.work.ready(engine.feature_digest))
-            # Named by what is learnt from, so that a killed training is found again and no other one is.
+            # Named by its training data: a killed training is found again, and only that one.
             training = self.archive.root / "training" / digest([engine.encoder_digest, learnt_from])[:24]
             if isinstance(encoder, Checkpointed):
                 training.mkdir(parents=True, exist_ok=True)
                 try:
                     encoder.fit_in(training, bags, labels, groups, partial(self.reporter.epoch, engine.name))
                 finally:
-                    if not any(training.iterdir()):  # a fit that was refused leaves nothing behind
+                    if not any(training.iterdir()):  # a rejected fit leaves nothing behind
                         training.rmdir()
             else:
                 encoder.fit(bags, labels, groups)
@@ -209,7 +209,7 @@ class Builder:
         with self.summary.timed("encode"):
             for batch in self._batches(engine, self.catalog.slides.some(todo)):
                 for report in self._encode_batch(engine, batch):
-                    self._tell(report)
+                    self._show(report)
 
     def _batches(self, engine: Engine, slides: Sequence[SlideRow]) -> Iterator[list[SlideRow]]:
         """Yield the slides to encode together: one by one unless the encoder takes several."""
@@ -266,7 +266,7 @@ class Builder:
         return self.archive.bag(key, slide.record)
 
     def _heal(self, slide: SlideRow, key: str) -> None:
-        """Compute features again whose file is missing or damaged, before something is learnt or made from them."""
+        """Recompute features whose file is missing or damaged, before they are used for fitting or encoding."""
         if self.stages.sound(key) is None:
             self.stages.drop(key)
             list(self._pixels.run([slide], self.reporter.begin))
@@ -275,7 +275,7 @@ class Builder:
         self.summary.notes.append(text)
         self.reporter.note(text)
 
-    def _tell(self, report: SlideReport) -> None:
+    def _show(self, report: SlideReport) -> None:
         self.summary.notes.extend(f"{report.slide_id}: {note}" for note in report.notes)
         if report.outcome == "failed":
             self.summary.failures[report.slide_id] = report
@@ -283,5 +283,5 @@ class Builder:
 
 
 def _learnt_from(ready: Sequence[ReadySlide]) -> str:
-    """Name what a model learns from: the features, sites, labels and patients of its slides."""
+    """Return the digest of a model's training data: the features, sites, labels and patients of its slides."""
     return digest([[slide.key, slide.site, slide.label, slide.patient or slide.slide_id] for slide in ready])

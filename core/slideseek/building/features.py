@@ -33,7 +33,7 @@ from slideseek.indexing.stage_cache import StageCache, feature_folder
 from slideseek.types import Bag, Float32, Int64, Patches, UInt8
 
 RANK = ("failed", "ok", "skipped")
-"""Of several engines' reports on one slide the first kind in this order is told."""
+"""Of several engines' reports on one slide, the first outcome in this order is shown."""
 
 
 class FeaturePhase:
@@ -56,7 +56,7 @@ class FeaturePhase:
         self._warm: set[str] = set()
 
     def run(self, slides: Sequence[SlideRow], begin: Callable[[str], None]) -> Iterator[SlideReport]:
-        """Yield a report a slide, in order, after its commit."""
+        """Yield one report per slide, in order, after its commit."""
         plans: list[_Plan] = []
 
         def sources() -> Iterator[Callable[[], Iterator[Message]]]:
@@ -69,12 +69,12 @@ class FeaturePhase:
             plan = plans[number]
             begin(plan.slide.id)
             self._consume(plan, messages)
-            told = min(plan.reports, key=lambda report: RANK.index(report.outcome))
+            shown = min(plan.reports, key=lambda report: RANK.index(report.outcome))
             notes = dict.fromkeys(note for report in plan.reports for note in report.notes)
-            yield replace(told, notes=tuple(notes))
+            yield replace(shown, notes=tuple(notes))
 
     def _plan(self, slide: SlideRow) -> _Plan:
-        """Find out what a slide still needs; engines that share a stage share its task."""
+        """Determine what a slide still needs; engines that share a stage share its task."""
         reports: list[SlideReport] = []
         todo: dict[str, dict[str, Engine]] = {}
         for engine in self._engines:
@@ -83,7 +83,7 @@ class FeaturePhase:
                 reports.append(SlideReport(slide.id, "skipped"))
             elif (record := self._stages.record(engine, "select", slide)) and record.status == "empty":
                 reports.append(SlideReport(slide.id, "failed", record.cause, record.fix))
-            elif twin := self._stages.sound(key):  # a slide with the same content has them
+            elif twin := self._stages.sound(key):  # another slide with the same content has them
                 reports.append(self._attempts.keep(engine, "featurize", slide, twin, seconds=0.0))
             else:
                 self._warm_up(engine)
@@ -99,7 +99,7 @@ class FeaturePhase:
         return _Plan(slide, SlideTask(slide, path, outline, tuple(selections)), reports)
 
     def _warm_up(self, engine: Engine) -> None:
-        """Load a featurizer's network before its first slide: bad weights are one error, not one a slide."""
+        """Load a featurizer's network before its first slide: bad weights are one error, not one per slide."""
         if engine.feature_digest in self._warm:
             return
         self._warm.add(engine.feature_digest)
@@ -107,11 +107,11 @@ class FeaturePhase:
             engine.features(np.zeros((0, 224, 224, 3), np.uint8))
         except SlideseekError:
             raise
-        except Exception as error:  # not meant for people: the first slide that meets it tells it as its own
+        except Exception as error:  # an unexpected error: the first slide that hits it reports it
             as_slide_error("loading", error)
 
     def _consume(self, plan: _Plan, messages: Iterator[Message]) -> None:
-        """Turn a slide's messages into committed records; whatever goes wrong is this slide's report."""
+        """Turn a slide's messages into committed records; any error goes into this slide's report."""
         slide = plan.slide
         work = _Work()
         try:
@@ -137,12 +137,10 @@ class FeaturePhase:
                 plan.reports.append(self._attempts.fail(selection.engine, "select", slide, hung))
 
     def _finish(self, engine: Engine, slide: SlideRow, work: _Work, facts: Facts) -> SlideReport:
-        """Keep one engine's features of a slide, or why there are none."""
+        """Store one engine's features of a slide, or why there are none."""
         try:
             return self._store(engine, slide, work, facts)
-        except (
-            Exception
-        ) as error:  # a full disk, a name the file system refuses: this slide's report, not the run's end
+        except Exception as error:  # a full disk, or a name the file system refuses: report it for this slide and go on
             return self._attempts.fail(engine, "featurize", slide, as_slide_error("storing", error), work.seconds)
 
     def _store(self, engine: Engine, slide: SlideRow, work: _Work, facts: Facts) -> SlideReport:
@@ -183,7 +181,7 @@ class _Work:
         return time.perf_counter() - self._started
 
     def take(self, engine: Engine, rows: Int64, images: UInt8) -> None:
-        """Compute the features of some patches; after an error the rest is not computed."""
+        """Compute the features of some patches; after an error the rest are skipped."""
         if self.error is not None:
             return
         try:

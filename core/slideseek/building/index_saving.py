@@ -1,4 +1,4 @@
-"""Save the index of an engine: derived from the catalogue's codes, and saved again when it is far behind them."""
+"""Save an engine's index: derived from the catalogue's codes, and saved again when it is far behind them."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from slideseek.indexing.stage_cache import StageCache
 CHANGED_SHARE = 0.05
 """Changed slides, as a share of those saved, beyond which a build saves the whole index again.
 
-Bringing an index up to date takes about 40 microseconds per changed slide every time it is opened; saving it takes as
-long as reading and writing all of it, once.
+Bringing an index up to date takes about 40 microseconds per changed slide each time it is opened. Saving it means
+reading and writing all of it, once.
 """
 
 
 def save_index(
     archive: Archive, engine: Engine, stages: StageCache, note: Callable[[str], None], thorough: bool = False
 ) -> int:
-    """See that an engine's saved index can be used, and save it anew if it is far behind; return its slides.
+    """Check that an engine's saved index can be used, and save it again if it is far behind; return its slides.
 
-    An index whose files are not what was written is made anew; `thorough` reads them all to see that. Damaged codes are
-    left out and dropped, so that the next build makes them again.
+    An index whose files differ from what was written is rebuilt; `thorough` reads all files to check that. Damaged
+    codes are left out and dropped; the next build computes them again.
     """
     catalog = archive.catalog
     codes = stages.settings_digest(engine, "encode")
@@ -37,7 +37,7 @@ def save_index(
         changed = len(catalog.changes.since(codes, row.generation))
         soon = changed > CHANGED_SHARE * row.slides
         if broken := broken_seal(archive.root / row.folder, row.files, thorough or soon):
-            note(f"the saved index of engine {engine.name!r} is damaged; it is made anew ({broken})")
+            note(f"the saved index of engine {engine.name!r} is damaged and is rebuilt ({broken})")
             usable = False
         elif not soon:
             return row.slides if not changed else catalog.work.count("encode", codes)
@@ -45,7 +45,7 @@ def save_index(
     with noting_warnings(note):
         index, damaged = up_to_date(archive, engine, row) if row and usable else from_codes(archive, engine, codes)
         if damaged:
-            note(f"{len(damaged)} code(s) of engine {engine.name!r} are damaged: build again to make them anew")
+            note(f"{len(damaged)} code(s) of engine {engine.name!r} are damaged: build again to recompute them")
             for key in damaged:
                 stages.drop(key)
         parent = archive.root / "index" / engine.name

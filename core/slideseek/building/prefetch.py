@@ -1,8 +1,8 @@
 """Open, select and read slides ahead of the one whose features are being computed.
 
-Reading and decoding release the interpreter, so threads overlap them with inference. Each slide ahead has a thread
-and a short queue of its own: memory is bounded by the slides ahead times the images in a queue, and a slide that hangs
-can be given up without stopping the others.
+Reading and decoding release the interpreter lock, so threads overlap them with inference. Each slide ahead has its own
+thread and a short queue. Memory is bounded by the slides ahead times the images in a queue, and a slide that hangs can
+be abandoned without stopping the others.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ QUEUED = 2
 
 @dataclass(frozen=True, slots=True)
 class SelectTask:
-    """Select with one engine's selector (unless `stored` holds the patches) and read for the featurizers of some."""
+    """Select with one engine's selector (unless `stored` holds the patches) and read for some engines' featurizers."""
 
     engine: Engine
     stored: Patches | None
@@ -54,7 +54,7 @@ class SlideTask:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What is known of a slide's pixels so far: µm per level-0 pixel, things to say aloud, and what went missing."""
+    """What is known about a slide's pixels so far: µm per level-0 pixel, notes, and what could not be read."""
 
     mpp: float
     notes: tuple[str, ...] = ()
@@ -137,19 +137,19 @@ def read_slide(task: SlideTask, max_unreadable: float = MAX_UNREADABLE) -> Itera
 
 
 def check_unchanged(path: Path, slide: SlideRow) -> None:
-    """Raise `SlideError` when a file is no longer the one that was added: it would be filed under another's name."""
+    """Raise `SlideError` if a file has changed since it was added: its results would be stored for other content."""
     try:
         stat = path.stat()
     except OSError:
-        return  # opening the file tells what is wrong with it
+        return  # opening the file reports what is wrong with it
     if (stat.st_size, stat.st_mtime_ns) != (slide.bytes, slide.mtime_ns) and fingerprint(path) != slide.fingerprint:
         raise SlideError(f"{path.name} has changed since it was added", "run 'slideseek add' on it, then build again")
 
 
 def as_slide_error(doing: str, error: Exception) -> SlideseekError:
-    """Return the error of a bad slide as one a person can read; a component may raise anything.
+    """Return the error of a bad slide as a readable one; a component may raise anything.
 
-    With SLIDESEEK_DEBUG set, what is not meant for people is raised as it is.
+    With SLIDESEEK_DEBUG set, an unexpected error is raised unchanged.
     """
     if isinstance(error, SlideseekError):
         return error
@@ -162,7 +162,7 @@ Item = TypeVar("Item")
 
 
 class Ahead(Generic[Item]):
-    """Run iterators in threads of their own, a few ahead of the one being consumed, and hand them out in order.
+    """Run iterators in their own threads, a few ahead of the one being consumed, and yield them in order.
 
     workers: how many run ahead; 0 runs each in the caller's thread when its turn comes. patience: seconds to wait for
     the next item before `TimeoutError`.
@@ -173,7 +173,7 @@ class Ahead(Generic[Item]):
         self._patience = patience
 
     def run(self, sources: Iterable[Callable[[], Iterator[Item]]]) -> Iterator[Iterator[Item]]:
-        """Yield one iterator of items a source, in order."""
+        """Yield one iterator of items per source, in order."""
         if self._workers == 0:
             for source in sources:
                 yield source()
@@ -212,7 +212,7 @@ class _Background(Generic[Item]):
                 if not self._put(item):
                     return
             self._put(None)
-        except BaseException as error:  # handed to the consumer, who raises it
+        except BaseException as error:  # passed to the consumer, which raises it
             self._put(error)
 
     def _put(self, item: Item | BaseException | None) -> bool:

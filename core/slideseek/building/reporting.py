@@ -1,4 +1,4 @@
-"""What a build reports while it runs, and what it did when it is over."""
+"""What a build reports while it runs, and its summary at the end."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Outcome: TypeAlias = Literal["ok", "skipped", "failed"]
 
 @dataclass(frozen=True, slots=True)
 class SlideReport:
-    """How one slide fared in one phase. `skipped` means done before; a slide without tissue has failed."""
+    """The outcome of one slide in one phase. `skipped` means done before; a slide without tissue has failed."""
 
     slide_id: str
     outcome: Outcome
@@ -25,14 +25,14 @@ class SlideReport:
 
 
 class Reporter(Protocol):
-    """Shows what a build does while it runs; what an implementation leaves out shows nothing."""
+    """Shows what a build is doing; methods an implementation omits show nothing."""
 
     def phase(self, name: str, total: int, brief: bool = False) -> None:
         """A phase of `total` slides begins; a brief one takes milliseconds per slide and needs no line for each."""
         return
 
     def skip(self, slide_ids: Sequence[str]) -> None:
-        """These slides of the phase were done before, all at once."""
+        """These slides of the phase were done before; reported all at once."""
         return
 
     def begin(self, slide_id: str) -> None:
@@ -48,12 +48,12 @@ class Reporter(Protocol):
         return
 
     def note(self, text: str) -> None:
-        """Something worth saying aloud."""
+        """A note for the user."""
         return
 
 
 class Silent(Reporter):
-    """Show nothing: the summary of a build says what was done."""
+    """Show nothing: the summary of a build lists what was done."""
 
 
 @dataclass(slots=True)
@@ -61,8 +61,8 @@ class BuildSummary:
     """What a build did.
 
     counts: slides by outcome of the features phase. failures: the last report of each failed slide. seconds:
-    wall time by phase. stage_seconds: wall time of each slide by stage. indexed: slides by engine. notes: what was
-    said aloud. report: the page written about it.
+    wall time by phase. stage_seconds: wall time of each slide by stage. indexed: slides by engine. notes: the notes
+    shown. report: the path of the report page.
     """
 
     counts: Counter[str] = field(default_factory=Counter)

@@ -1,4 +1,4 @@
-"""The report of one run: a Markdown page with what was done, what failed, why, and what to do."""
+"""The report of one run: a Markdown page with what was done, what failed, why, and how to fix it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def write_run_report(
 def render_run_report(
     archive: Archive, run: int, outcome: str, summary: BuildSummary, engines: Sequence[Engine], notes: Sequence[str]
 ) -> str:
-    """Return the page: counts, failures with cause and fix, what lost pixels, times, engines."""
+    """Return the page: counts, failures with cause and fix, unreadable regions, times, engines."""
     record = next(r for r in archive.catalog.runs() if r["id"] == run)
     counts = {name: summary.counts.get(name, 0) for name in ("ok", "skipped", "failed")}
     lines = [
@@ -61,7 +61,7 @@ def render_run_report(
 
 def _times(phases: Mapping[str, float], stages: Mapping[str, Sequence[float]]) -> list[str]:
     rows = [[f"{name} (all slides)", f"{seconds:.2f}"] for name, seconds in phases.items()]
-    rows += [[f"{name} (median of a slide)", f"{statistics.median(times):.3f}"] for name, times in stages.items()]
+    rows += [[f"{name} (median per slide)", f"{statistics.median(times):.3f}"] for name, times in stages.items()]
     return _table(("step", "seconds"), rows)
 
 

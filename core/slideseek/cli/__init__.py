@@ -24,23 +24,23 @@ _REGISTRY = "slideseek.cli.registry"
 
 @hookimpl
 def register_commands(register: Register) -> None:
-    """Register the commands every archive needs, in the order people meet them."""
+    """Register the built-in commands, in the order a user needs them."""
     here = "slideseek.cli"
     register("init", f"{here}.init:command", "Make an archive: a folder with a configuration and a catalogue.")
     register("add", f"{here}.add:command", "Add slides, or folders of slides, to an archive.")
-    register("build", f"{here}.build:command", "Do what is missing: select, featurize, fit, encode, index.")
+    register("build", f"{here}.build:command", "Run the missing steps: select, featurize, fit, encode, index.")
     register("search", f"{here}.search:command", "Find the slides most similar to a slide.")
     register("status", f"{here}.status:command", "Show what is done, what failed and why.")
-    register("remove", f"{here}.remove:command", "Take slides out of an archive; their files stay untouched.")
-    register("inspect", f"{here}.inspect:command", "Look at one slide: resolution, levels, tissue, patches, a picture.")
+    register("remove", f"{here}.remove:command", "Remove slides from an archive; their files are not touched.")
+    register("inspect", f"{here}.inspect:command", "Look at one slide: resolution, levels, tissue, patches, picture.")
     register("featurizers", f"{here}.featurizers:command", "List feature networks, their licences and weights.")
     register("plugins", f"{here}.plugins:command", "List, show, check and create plugins.")
 
 
 class CommandGroup(click.Group):
-    """A group of registered commands; one is imported when it is called.
+    """A group of registered commands; each is imported when it is called.
 
-    running: the registration of the command that was last called, so that a crash can name its owner.
+    running: the registration of the last command called; a crash report names its owner.
     """
 
     running: Registration | None = None
@@ -74,7 +74,7 @@ class CommandGroup(click.Group):
     def invoke(self, ctx: click.Context) -> object:
         try:
             return super().invoke(ctx)
-        except BrokenPipeError:  # the reader of a pipe ('| head') has what it wants: not an error of ours
+        except BrokenPipeError:  # the reader of the pipe ('| head') has closed it: not an error
             return 0
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -108,7 +108,7 @@ class CommandGroup(click.Group):
 
 
 def _core() -> dict[str, Registration]:
-    """Return the commands of core by name, without a look at the installed plugins."""
+    """Return the core commands by name, without looking at installed plugins."""
     from slideseek.plugins import collect
 
     entries = collect(PROJECT, PROJECT, __version__, sys.modules[__name__], ("command",))
@@ -116,7 +116,7 @@ def _core() -> dict[str, Registration]:
 
 
 def _installed(ctx: click.Context) -> Registry:
-    """Return the commands of installed plugins, looked up once per call of the command line."""
+    """Return the commands of installed plugins, looked up once per invocation."""
     from slideseek.plugins import load_registry
 
     meta = ctx.find_root().meta
@@ -151,7 +151,7 @@ def cli() -> None:
 
 
 def main(args: list[str] | None = None) -> None:
-    """Run the command line; the one place where an error becomes a message and an exit code."""
+    """Run the command line; the only place where an error becomes a message and an exit code."""
     from slideseek.errors import SlideseekError
 
     try:
@@ -163,7 +163,7 @@ def main(args: list[str] | None = None) -> None:
         error.show()
         sys.exit(error.exit_code)
     except (KeyboardInterrupt, click.Abort):
-        click.echo("interrupted: what was reported done is kept; run the same command again to go on", err=True)
+        click.echo("interrupted: finished work is kept; run the same command again to continue", err=True)
         sys.exit(EXIT_INTERRUPTED)
     except Exception as error:
         from slideseek.cli.failures import explain
@@ -175,18 +175,18 @@ def main(args: list[str] | None = None) -> None:
             sys.exit(_report(known))
         traceback.print_exc()
         owner = cli.running.owner if cli.running else f"slideseek {__version__}"
-        click.echo(f"error: this is a bug of {owner}", err=True)
-        click.echo("  fix: report it, with the command and the lines above", err=True)
+        click.echo(f"error: this is a bug in {owner}", err=True)
+        click.echo("  fix: report it with the command and the lines above", err=True)
         sys.exit(EXIT_ERROR)
     sys.exit(code if isinstance(code, int) else 0)
 
 
 def flush_output() -> None:
-    """Hand standard output over. If it cannot be written, what is left is dropped, now and when Python ends.
+    """Flush standard output. If it cannot be written, the rest is dropped, now and when Python exits.
 
-    A reader that has gone is not an error; any other failure is raised.
+    A closed pipe is not an error; any other failure is raised.
     """
-    if sys.stdout is None:  # closed by who called us
+    if sys.stdout is None:  # closed by the caller
         return
     try:
         sys.stdout.flush()

@@ -18,15 +18,15 @@ from slideseek.cli.output import print_json, say, say_problem
     "--manifest",
     "manifest_file",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="CSV with a row a slide: slide_id, case_id, primary_site, diagnosis, center, mpp, and any other column.",
+    help="CSV with one row per slide: slide_id, case_id, primary_site, diagnosis, center, mpp and any other columns.",
 )
 @mpp_option
 @mag_option
-@click.option("--override-mpp", is_flag=True, help="Use --mpp also for slides that state their own resolution.")
+@click.option("--override-mpp", is_flag=True, help="Use --mpp even for slides that state their own resolution.")
 @click.option(
     "--allow-missing-patient",
     is_flag=True,
-    help="Add slides whose row names no patient, each as a patient of its own.",
+    help="Add slides whose row has no patient; each counts as its own patient.",
 )
 @json_option
 def command(
@@ -39,10 +39,10 @@ def command(
     allow_missing_patient: bool,
     as_json: bool,
 ) -> int:
-    """Add slides to an archive: files, folders (searched through), or the slides a manifest names.
+    """Add slides to an archive: files, folders (searched recursively), or the slides listed in a manifest.
 
-    Only what the slides are is recorded here; 'slideseek build' looks at their pixels. Adding again is safe:
-    what has not changed is left alone.
+    This only records the slides; 'slideseek build' reads their pixels. Adding a slide again is safe: if it has not
+    changed, nothing happens.
     """
     from dataclasses import asdict
 
@@ -53,7 +53,7 @@ def command(
     from slideseek.slides.discovery import find_slides
 
     if not paths and manifest_file is None:
-        raise UsageError("nothing to add", "name slides or folders, or pass --manifest")
+        raise UsageError("nothing to add", "give slides or folders, or pass --manifest")
     stated = stated_mpp(mpp, mag)
     resolution = StatedMpp(stated, override_mpp) if stated is not None else None
     if override_mpp and stated is None:

@@ -1,4 +1,4 @@
-"""`slideseek build`: do what is missing."""
+"""`slideseek build`: run the missing steps."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 @click.command()
 @archive_option
 @click.option("--engine", "names", multiple=True, help="Build only this engine (may be repeated; default: all).")
-@click.option("--verify", is_flag=True, help="Check all that is stored first; what is damaged is computed again.")
-@click.option("--refit", is_flag=True, help="Fit trainable encoders again, on all slides there are now.")
+@click.option("--verify", is_flag=True, help="First check everything stored; damaged results are computed again.")
+@click.option("--refit", is_flag=True, help="Fit trainable encoders again, on all current slides.")
 @click.option(
     "--workers", default=1, show_default=True, type=click.IntRange(0, 64), help="Slides to read ahead while computing."
 )
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     default=600.0,
     show_default=True,
     type=click.FloatRange(min=0, min_open=True),
-    help="Give a slide up after so many seconds without progress in reading it.",
+    help="Give up on a slide after this many seconds without progress in reading it.",
 )
 @json_option
 def command(
@@ -37,8 +37,8 @@ def command(
 ) -> int:
     """Select, featurize, fit, encode and index what is not done yet.
 
-    A run can be stopped at any moment and started again: it goes on where it was. A bad slide is one line with
-    its cause and the fix, and the exit code is 3.
+    A run can be stopped at any time and started again: it continues where it stopped. Each failed slide is reported
+    on one line with its cause and fix, and the exit code is then 3.
     """
     from slideseek.api import open_archive
     from slideseek.building.build import BuildOptions
@@ -48,7 +48,7 @@ def command(
     with open_archive(folder) as archive, make_reporter() as reporter:
         reporter.loading("engines")
         summary = archive.build(names, options=options, reporter=reporter)
-    with contextlib.suppress(BrokenPipeError):  # the build is done, whoever reads about it: the exit code says how
+    with contextlib.suppress(BrokenPipeError):  # nobody reads the summary: the exit code still counts
         if as_json:
             print_json(_data(summary, reporter.counts))
         else:
@@ -72,5 +72,5 @@ def _print(summary: BuildSummary, counts: dict[Outcome, int]) -> None:
     for engine, slides in summary.indexed.items():
         click.echo(f"engine {engine!r}: {slides} slides indexed")
     if summary.failures:
-        click.echo("'slideseek status --failed' lists the failed slides with cause and fix")
+        click.echo("'slideseek status --failed' lists the failed slides with their causes and fixes")
     click.echo(f"report: {summary.report}")

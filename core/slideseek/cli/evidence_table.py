@@ -1,4 +1,4 @@
-"""Evidence as a table for people: the one that `search --evidence`, `explain` and sessions print."""
+"""Evidence as a table, as printed by `search --evidence`, `explain` and sessions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from slideseek.searching.patch_squares import PatchSquares
 
 
 def print_evidence(evidence: Evidence, query_id: str, hit_id: str, count: int) -> None:
-    """Print the `count` strongest pairs or patches; places are level-0 pixels of their slide."""
+    """Print the `count` strongest pairs or patches; positions are level-0 pixels of their slide."""
     if evidence.kind == "pairs":
         _print_pairs(evidence, query_id, hit_id, count)
     else:
@@ -43,6 +43,6 @@ def _print_contributions(evidence: Evidence, query_id: str, hit_id: str, count: 
 
 
 def _place(squares: PatchSquares, number: int) -> str:
-    """Write where a patch lies: its top-left corner in level-0 pixels, and its slide where there are several."""
+    """Format a patch's position: its top-left corner in level-0 pixels, and its slide if there are several."""
     x, y = squares.xy[number]
     return f"{x},{y}" + (f" of {squares.slides[number]}" if squares.slides else "")

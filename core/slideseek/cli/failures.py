@@ -1,4 +1,4 @@
-"""What went wrong outside of slideseek, in words a person can act on: disks, rights, a damaged catalogue, memory."""
+"""Failures outside slideseek as messages with a fix: disks, permissions, a damaged catalogue, memory."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sqlite3
 
 from slideseek.errors import SlideseekError, message
 
-_RIGHTS = "check who may write there, or choose another folder"
+_RIGHTS = "check the write permissions there, or choose another folder"
 _SPACE = "free some space, then run the same command again"
 
 _OS_FIXES = {
@@ -17,12 +17,12 @@ _OS_FIXES = {
     errno.ENOSPC: _SPACE,
     errno.EDQUOT: _SPACE,
     errno.ENOENT: "check the path",
-    errno.ENOTDIR: "check the path: a part of it is a file",
-    errno.EISDIR: "name a file, not a folder",
-    errno.EMFILE: "raise the limit of open files ('ulimit -n'), or use fewer --workers",
+    errno.ENOTDIR: "check the path: one part of it is a file",
+    errno.EISDIR: "give a file, not a folder",
+    errno.EMFILE: "raise the limit on open files ('ulimit -n'), or use fewer --workers",
     errno.ENAMETOOLONG: "choose a shorter name",
 }
-_RESTORE = "bring catalog.sqlite back from a backup, or make the archive anew: features are computed again"
+_RESTORE = "restore catalog.sqlite from a backup, or create the archive again: features will be recomputed"
 _SQL_FIXES = (
     ("locked", "wait until the other program is done with the archive, then run the same command again"),
     ("readonly", _RIGHTS),
@@ -37,7 +37,7 @@ _SQL_FIXES = (
 
 
 def explain(error: Exception) -> SlideseekError | None:
-    """Return an error of the system, the catalogue or memory as one with a fix; None for what is a bug."""
+    """Return a system, catalogue or memory error as an error with a fix; None for a bug."""
     if isinstance(error, OSError):
         where = f"{error.filename}: " if error.filename else ""
         fix = _OS_FIXES.get(error.errno or 0, "check the disk or the network share, then run the same command again")

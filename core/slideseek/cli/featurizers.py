@@ -1,4 +1,4 @@
-"""`slideseek featurizers`: which networks can be used, under which licence, and whether their weights are here."""
+"""`slideseek featurizers`: the available networks, their licences, and whether their weights are present."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.option(
-    "-a", "--archive", "folder", type=click.Path(path_type=Path), help="Show those of this archive's engines instead."
+    "-a", "--archive", "folder", type=click.Path(path_type=Path), help="Show this archive's featurizers instead."
 )
 @json_option
 def command(folder: Path | None, as_json: bool) -> None:
     """List featurizers with width, expected patch size and resolution, licence, and whether the weights are present.
 
-    With an archive: the featurizers its engines use, as they are configured, with the SHA-256 of their weights.
+    With an archive: the featurizers its engines use, as configured, with the SHA-256 of their weights.
     """
     from slideseek.plugins import load_registry
 
@@ -37,7 +37,7 @@ def command(folder: Path | None, as_json: bool) -> None:
     rows = [
         [
             row["name"],
-            str(row.get("width") or "by its weights"),
+            str(row.get("width") or "set by weights"),
             f"{row['patch_size']} px" if row.get("patch_size") else "any",
             f"{row['mpp']:g} µm/px" if row.get("mpp") else "any",
             row.get("licence", ""),
@@ -54,7 +54,7 @@ def command(folder: Path | None, as_json: bool) -> None:
 
 
 def _installed(registry: Registry) -> Iterator[dict[str, Any]]:
-    """Yield what is known of every registered featurizer, with default options."""
+    """Yield what is known about every registered featurizer, with default options."""
     from slideseek.config import ComponentConfig
 
     for entry in registry.registrations("featurizer"):
@@ -63,7 +63,7 @@ def _installed(registry: Registry) -> Iterator[dict[str, Any]]:
 
 
 def _configured(folder: Path, registry: Registry) -> Iterator[dict[str, Any]]:
-    """Yield what is known of the featurizer of every engine of an archive, with what else decides its output."""
+    """Yield what is known about the featurizer of each engine of an archive, with its fingerprint."""
     with open_archive(folder) as archive:
         engines = archive.config.engines
     for engine in engines:
@@ -82,6 +82,6 @@ def _card(registry: Registry, config: ComponentConfig, with_fingerprint: bool = 
         known |= asdict(made.card()) if isinstance(made, Described) else {"width": made.width}
         if with_fingerprint and isinstance(made, Fingerprinted):
             known["fingerprint"] = made.fingerprint()
-    except SlideseekError as error:  # it needs options, does not load here, or only absent weights could say
+    except SlideseekError as error:  # it needs options, cannot be loaded here, or its width depends on absent weights
         known["problem"] = error.cause
     return known

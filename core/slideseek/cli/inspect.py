@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     "--archive",
     "folder",
     type=click.Path(path_type=Path),
-    help="Select as this archive's engine does; SLIDE may then be the id of one of its slides.",
+    help="Use the selector of this archive's engine; SLIDE may then be the id of one of its slides.",
 )
 @click.option("--engine", "name", help="The engine whose selector to use (default: the first one configured).")
 @mpp_option
@@ -42,9 +42,9 @@ def command(
     contours: Path | None,
     as_json: bool,
 ) -> None:
-    """Show where SLIDE's resolution comes from, its levels, tissue and patches, and draw tissue and patches.
+    """Show SLIDE's resolution and its source, its levels, tissue and patches, and draw the tissue and patches.
 
-    With -a, what the archive knows of SLIDE is used: the resolution and the outline of tissue its manifest states.
+    With -a, the resolution and the tissue outline from the archive's manifest are used.
     """
     import json
 
@@ -75,8 +75,8 @@ def command(
     found = inspect_slide(path, selector, stated, record.id if record else "", outline)
     if contours is not None and found.mask is None:
         raise UsageError(
-            f"selector {config.selector.use!r} does not state where it sees tissue: there is no outline to write",
-            "leave out --contours, or name an --engine with another selector",
+            f"selector {config.selector.use!r} does not report where it finds tissue, so no outline can be written",
+            "omit --contours, or choose an --engine with another selector",
         )
     target = picture or Path(safe_name(found.facts["slide"]) + PICTURE_SUFFIX)
     with replacing(target) as temporary:
@@ -109,9 +109,9 @@ def command(
 
 
 def _tissue(facts: dict[str, Any], selector: str) -> str:
-    """Say how much of the slide is tissue, and who says so if it is not the selector."""
+    """Format the share of tissue, and note if it comes from an outline instead of the selector."""
     if facts["tissue_share"] is None:
-        return f"not stated by selector {selector!r}"
+        return f"not reported by selector {selector!r}"
     return f"{facts['tissue_share']:.1%} of the slide" + (", as outlined" if facts["contours"] else "")
 
 

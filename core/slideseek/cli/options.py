@@ -21,13 +21,13 @@ archive_option = click.option(
     "folder",
     type=click.Path(path_type=Path),
     envvar="SLIDESEEK_ARCHIVE",
-    help="The archive's folder (default: this folder or the nearest above it that is one).",
+    help="The archive's folder (default: the current folder or the nearest archive above it).",
 )
 archive_argument = click.argument("argument", metavar="[ARCHIVE]", required=False, type=click.Path(path_type=Path))
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 mpp_option = click.option(
-    "--mpp", type=click.FloatRange(0.05, 5), help="µm per pixel, of a slide whose own resolution is missing or wrong."
+    "--mpp", type=click.FloatRange(0.05, 5), help="µm per pixel, for a slide whose own resolution is missing or wrong."
 )
 mag_option = click.option(
     "--mag", type=click.FloatRange(min=0, min_open=True), help="The same as a nominal magnification: 20 is 0.5 µm/px."
@@ -43,34 +43,34 @@ HOW_TO_GIVE = {
     "center": "pass --center",
     "mpp": "pass --mpp",
 }
-"""How the parameters of a search are given on the command line, for errors about them."""
+"""How to pass each search parameter on the command line, for error messages."""
 
 
 def stated_mpp(mpp: float | None, mag: float | None) -> float | None:
-    """Return the resolution the user states; a magnification is a nickname and is echoed as what it stands for."""
+    """Return the resolution the user states; a magnification is converted, and the conversion is shown."""
     if mag is None:
         return mpp
     from slideseek.errors import UsageError
     from slideseek.slides.resolution import describe_magnification, nominal_mpp
 
     if mpp is not None:
-        raise UsageError("--mpp and --mag say the same thing", "pass one of them")
+        raise UsageError("--mpp and --mag both set the resolution", "pass one of them")
     say(f"note    {describe_magnification(mag)}")
     return nominal_mpp(mag)
 
 
 def chosen_archive(argument: Path | None, option: Path | None) -> Path | None:
-    """Return the archive of a command that takes it as an argument and, as all commands do, with -a."""
+    """Return the archive of a command that accepts it both as an argument and, like all commands, with -a."""
     source = click.get_current_context().get_parameter_source("folder")
     if argument is not None and option is not None and source is click.core.ParameterSource.COMMANDLINE:
         from slideseek.errors import UsageError
 
-        raise UsageError(f"two archives are named, {argument} and {option}", "name one of them")
+        raise UsageError(f"two archives are given, {argument} and {option}", "give only one")
     return argument if argument is not None else option
 
 
 def open_archive(folder: Path | None) -> Archive:
-    """Open the archive a command is about."""
+    """Open the archive a command works on."""
     from slideseek.archive.archive import Archive
 
     return Archive(folder) if folder is not None else Archive.locate(Path.cwd())

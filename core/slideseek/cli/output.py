@@ -1,4 +1,4 @@
-"""What people and programs read: an answer, tables, JSON, CSV, and the lines beside them."""
+"""Output of the commands: answers, tables, JSON and CSV on standard output; notes on standard error."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def print_json(value: Any) -> None:
 
 
 def print_csv(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """Print rows as CSV with a heading."""
+    """Print rows as CSV with a header line."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(header)
@@ -33,7 +33,7 @@ def print_csv(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
 def print_table(
     header: Sequence[str], rows: Iterable[Sequence[str]], right: Sequence[int] = (), whole: Sequence[int] = ()
 ) -> None:
-    """Print a table for people; `right` lists the columns of numbers, `whole` those whose cells are not broken.
+    """Print a table; `right` lists the right-aligned columns, `whole` those whose cells are not wrapped.
 
     Cells are text, never markup.
     """
@@ -49,15 +49,15 @@ def print_table(
     for row in rows:
         table.add_row(*(Text(cell) for cell in row))
     console = Console()
-    if not console.is_terminal:  # a pipe has no width: do not fold what a program may read
+    if not console.is_terminal:  # a pipe has no width: do not wrap what a program may read
         console = Console(width=max(console.width, 200))
-    with console.capture() as drawn:  # echoed like all else: rich ends the program when a reader has gone
+    with console.capture() as drawn:  # printed with click: rich would exit the program when the pipe is closed
         console.print(table)
     click.echo(drawn.get(), nl=False)
 
 
 def print_answer(answer: Answer, calibration: Mapping[str, Calibration] | None = None) -> None:
-    """Print an answer for people."""
+    """Print an answer as text."""
     about = ", ".join(part for part in (answer.query.site, answer.query.label) if part)
     scope = f"slides of {answer.query.site}" if answer.mode == "vertical" else "the archive"
     title = f"{answer.query.id}{f' ({about})' if about else ''} - nearest in {scope}, engine {answer.engine}"
@@ -78,21 +78,21 @@ def print_answer(answer: Answer, calibration: Mapping[str, Calibration] | None =
         if calibration is not None:
             right, searched = calibration[name].at(vote.confidence)
             share = f" ({right / searched:.0%})" if searched else ""
-            click.echo(f"  {searched} slide(s) of the archive had that confidence, {right} a right vote{share}")
+            click.echo(f"  {searched} slide(s) of the archive had that confidence; {right} had the right vote{share}")
     click.echo(f"{answer.candidates} candidates searched in {answer.milliseconds:.1f} ms")
 
 
 def say(text: str) -> None:
-    """Say something besides the result, on standard error. A log that cannot be written does not stop the work."""
+    """Print a line to standard error. If it cannot be written, the work goes on."""
     with contextlib.suppress(OSError):
         click.echo(text, err=True)
 
 
 def say_problem(subject: str, cause: str, fix: str) -> None:
-    """Tell one thing that failed, on standard error."""
+    """Report one failure on standard error."""
     say(problem_line(subject, cause, fix))
 
 
 def problem_line(subject: str, cause: str, fix: str) -> str:
-    """Return one thing that failed as one line: what, why, and what to do."""
+    """Format one failure as one line: subject, cause and fix."""
     return f"failed  {subject}: {cause}" + (f" -> {fix}" if fix else "")

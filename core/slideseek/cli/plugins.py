@@ -1,4 +1,4 @@
-"""`slideseek plugins`: what is installed, what its options are, and whether it keeps its promises."""
+"""`slideseek plugins`: list installed plugins, show their options, check them, and create new ones."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from slideseek.errors import UsageError
 from slideseek.plugins import COMPONENT_KINDS, KINDS, ComponentKind, Kind, Registration, Registry, load_registry
 
 SHOWN: tuple[Kind, ...] = (*COMPONENT_KINDS, "dataset")
-"""Kinds whose options can be shown: those that are dataclasses."""
+"""Kinds whose options can be shown: the dataclasses."""
 
 
 @click.group()
@@ -28,7 +28,7 @@ def command() -> None:
 @click.option("--kind", type=click.Choice(KINDS), help="Only this kind.")
 @json_option
 def list_plugins(kind: str | None, as_json: bool) -> None:
-    """List what the installed plugins add: components for a configuration, commands, and kinds of datasets."""
+    """List what the installed plugins provide: components, commands and kinds of datasets."""
     registry = load_registry(kinds=KINDS)
     entries = registry.registrations(cast("Kind | None", kind))
     if as_json:
@@ -79,7 +79,7 @@ def show_plugin(name: str, kind: str | None, as_json: bool) -> None:
 @click.option("--set", "options", multiple=True, metavar="OPTION=VALUE", help="An option, in TOML (may be repeated).")
 @json_option
 def check_plugin(name: str, kind: str | None, options: tuple[str, ...], as_json: bool) -> int:
-    """Run the conformance checks over a component; the exit code is 3 when one fails."""
+    """Run the conformance checks on a component; the exit code is 3 if any fails."""
     import tomllib
 
     from slideseek.cli import EXIT_FAILED_SLIDES
@@ -95,7 +95,7 @@ def check_plugin(name: str, kind: str | None, options: tuple[str, ...], as_json:
         fix = "write OPTION=VALUE as in TOML, such as percent=20 or colour='histogram'"
         raise UsageError(f"--set: {error}", fix) from error
     config = ComponentConfig(component, entry.name, given)
-    make_component(registry, config, entry.name)  # a wrong option is an error here, not twenty failed checks
+    make_component(registry, config, entry.name)  # report a wrong option here once, not as twenty failed checks
     results = run_checks(component, lambda: make_component(registry, config, entry.name))
     failed = [result for result in results if not result.passed]
     if as_json:
@@ -112,13 +112,13 @@ def check_plugin(name: str, kind: str | None, options: tuple[str, ...], as_json:
 @command.command("new")
 @click.argument("name")
 @click.option(
-    "--kind", type=click.Choice(COMPONENT_KINDS), default="encoder", show_default=True, help="What to start with."
+    "--kind", type=click.Choice(COMPONENT_KINDS), default="encoder", show_default=True, help="Kind to create."
 )
 @click.option(
     "--dir", "folder", type=click.Path(path_type=Path), default=".", show_default=True, help="Where to put its folder."
 )
 def new_plugin(name: str, kind: str, folder: Path) -> None:
-    """Write a new plugin distribution that works: a package, one component, and tests that run the kit."""
+    """Create a working plugin distribution: a package, one component, and tests that run the conformance checks."""
     from slideseek.testing.scaffold import create
 
     made = create(folder, name, cast("ComponentKind", kind))

@@ -1,4 +1,4 @@
-"""A build's progress: a bar with counts and time left on a terminal, one line a slide elsewhere."""
+"""A build's progress: a bar with counts and time left on a terminal, one line per slide elsewhere."""
 
 from __future__ import annotations
 
@@ -42,18 +42,18 @@ class ClosingReporter(Reporter, Protocol):
 
 
 def make_reporter() -> ClosingReporter:
-    """Return the reporter that fits where standard error goes."""
+    """Return a bar if standard error is a terminal, else plain lines."""
     return BarReporter() if on_terminal() else LineReporter()
 
 
 def on_terminal() -> bool:
-    """Tell whether standard error is a terminal; it may be closed altogether."""
+    """Return whether standard error is a terminal; it may also be closed."""
     return sys.stderr is not None and sys.stderr.isatty()
 
 
 @contextmanager
 def counting(what: str, total: int) -> Iterator[Callable[[str], None]]:
-    """Show a bar that one call a thing moves on and that leaves no trace; off a terminal, nothing."""
+    """Show a temporary bar that each call advances by one; nothing if standard error is not a terminal."""
     if not on_terminal():
         yield lambda _: None
         return
@@ -64,7 +64,7 @@ def counting(what: str, total: int) -> Iterator[Callable[[str], None]]:
 
 @contextmanager
 def telling() -> Iterator[Callable[[str], None]]:
-    """Show what is being done, one line that leaves no trace; off a terminal, nothing."""
+    """Show the current step on a temporary line; nothing if standard error is not a terminal."""
     if not on_terminal():
         yield lambda _: None
         return
@@ -73,12 +73,12 @@ def telling() -> Iterator[Callable[[str], None]]:
 
 
 def shown_losses(metrics: Mapping[str, float]) -> str:
-    """Return an epoch's losses in a few words."""
+    """Format an epoch's losses on one line."""
     return "  ".join(f"{name} {value:.4g}" for name, value in metrics.items() if name not in ("epoch", "epochs"))
 
 
 class _Tally:
-    """Count slides by how they ended: a slide that failed in any phase has failed, else its first phase counts."""
+    """Count slides by outcome: a slide that failed in any phase has failed, otherwise its first phase counts."""
 
     def __init__(self) -> None:
         self._outcomes: dict[str, Outcome] = {}
@@ -101,7 +101,7 @@ class _Tally:
 
 
 class _Steady:
-    """Standard error that takes what can be written: a terminal that was closed must not stop a build."""
+    """Standard error that ignores write errors: a closed terminal must not stop a build."""
 
     def __init__(self, stream: IO[str]) -> None:
         self._stream = stream
@@ -120,7 +120,7 @@ class _Steady:
 
 
 class _Bars(Progress):
-    """Bars below each other; before the first one, what is being loaded."""
+    """Stacked bars; before the first one, a spinner that shows what is being loaded."""
 
     spinner: Spinner | None = None
 
@@ -132,9 +132,9 @@ class _Bars(Progress):
 
 
 class BarReporter(_Tally):
-    """Show a bar with the slide at work, ok/skipped/failed counts and the time left.
+    """Show a bar with the current slide, the ok/skipped/failed counts and the time left.
 
-    Bar and slide share the room that the rest leaves: a long slide id is cut, counts and time never are.
+    The bar and the slide id share the remaining width: a long id is cut, counts and time never are.
     """
 
     def __init__(self, console: Console | None = None) -> None:
@@ -185,7 +185,7 @@ class BarReporter(_Tally):
             total = metrics.get("epochs")
             self._fits[engine] = self._progress.add_task(f"fit {engine}", total=total, counts="", slide="")
         done = metrics.get("epoch", 0)
-        training = done != metrics.get("epochs")  # a finished bar makes room: a benchmark trains many times
+        training = done != metrics.get("epochs")  # hide a finished bar: a benchmark trains many times
         self._progress.update(self._fits[engine], completed=done, slide=shown_losses(metrics), visible=training)
 
     def note(self, text: str) -> None:
@@ -209,7 +209,7 @@ class BarReporter(_Tally):
 
 
 class LineReporter(_Tally):
-    """Print one plain line a slide, for logs and pipes."""
+    """Print one plain line per slide, for logs and pipes."""
 
     def __init__(self) -> None:
         super().__init__()

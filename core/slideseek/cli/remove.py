@@ -1,4 +1,4 @@
-"""`slideseek remove`: take slides out of an archive."""
+"""`slideseek remove`: remove slides from an archive."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from slideseek.cli.options import archive_option
 @click.argument("slides", nargs=-1, required=True)
 @archive_option
 def command(slides: tuple[str, ...], folder: Path | None) -> None:
-    """Remove SLIDES (ids) from an archive, with all that was computed for them. The slide files stay untouched.
+    """Remove SLIDES (ids) from an archive, with everything computed for them. The slide files are not touched.
 
-    A search leaves them out at once; the next 'slideseek build' saves the indexes without them.
+    Searches exclude them immediately; the next 'slideseek build' saves the indexes without them.
     """
     from slideseek.archive.removing import remove_slides
     from slideseek.cli.options import open_archive

@@ -27,38 +27,40 @@ MAX_EVIDENCE = 1000
 @click.command()
 @click.argument("query")
 @archive_option
-@click.option("-k", "count", default=5, show_default=True, help="How many hits.")
+@click.option("-k", "count", default=5, show_default=True, help="Number of hits.")
 @click.option("--engine", "name", help="The engine to search with (default: the first one configured).")
 @click.option(
     "--vertical/--horizontal",
     "vertical",
     default=False,
-    help="Look among slides of the query's site only, or in the whole archive (default).",
+    help="Search only slides of the query's site, or the whole archive (default).",
 )
 @click.option(
     "--where",
     multiple=True,
     metavar="CONDITION",
-    help="Only slides that fit, such as site=lung, age>=60, 'label in a,b' (may be repeated: all must hold).",
+    help="Only slides that match, such as site=lung, age>=60, 'label in a,b' (may be repeated: all must match).",
 )
-@click.option("--include-same-patient", is_flag=True, help="Do not leave out the query's own patient and slide.")
+@click.option("--include-same-patient", is_flag=True, help="Do not exclude the query's own patient and slide.")
 @click.option(
     "--exclude-centre",
     "--exclude-center",
     "exclude_center",
     is_flag=True,
-    help="Leave out all slides of the query's centre, too: a scanner's colours are easily mistaken for likeness.",
+    help="Also exclude all slides from the query's centre: its scanner's colours alone can make them look similar.",
 )
 @click.option(
     "--region",
     metavar="X,Y,W,H or GEOJSON",
-    help="Query with this part of QUERY only: a rectangle in level-0 pixels or '...um', or annotations from QuPath.",
+    help="Query with only this part of QUERY: a rectangle in level-0 pixels or '...um', or annotations from QuPath.",
 )
-@click.option("--annotation", default="", metavar="NAME", help="Of a GeoJSON region, take what has this name or class.")
-@click.option("--patch", "as_patch", is_flag=True, help="QUERY is a patch image (with --mpp, its resolution counts).")
+@click.option(
+    "--annotation", default="", metavar="NAME", help="Use only the GeoJSON annotations with this name or class."
+)
+@click.option("--patch", "as_patch", is_flag=True, help="QUERY is a patch image (with --mpp, its resolution is used).")
 @click.option("--case", "as_case", is_flag=True, help="QUERY is a patient: query with all of that patient's slides.")
 @click.option("--site", default="", help="Site of a query file, for --vertical and conditioned encoders.")
-@click.option("--patient", default="", help="Patient of a query file, to leave that patient's slides out.")
+@click.option("--patient", default="", help="Patient of a query file, to exclude that patient's slides.")
 @click.option("--center", default="", help="Centre of a query file, for --exclude-centre.")
 @mpp_option
 @mag_option
@@ -68,12 +70,12 @@ MAX_EVIDENCE = 1000
     is_flag=False,
     flag_value=str(EVIDENCE_SHOWN),
     metavar="[=N]",
-    help=f"Show which patches made each hit similar, the N that say most (default {EVIDENCE_SHOWN}).",
+    help=f"Show the N patches that contribute most to each hit (default {EVIDENCE_SHOWN}).",
 )
 @click.option(
     "--calibrate",
     is_flag=True,
-    help="Search with slides of the archive in the same way, to see how often such an agreement is right.",
+    help="Run the same search with slides of the archive and report how often such a vote was right.",
 )
 @json_option
 @click.option("--csv", "as_csv", is_flag=True, help="Print CSV.")
@@ -102,17 +104,17 @@ def command(
 ) -> None:
     """Find the slides most similar to QUERY: the id of a slide in the archive, or a slide file.
 
-    With --region a part of it is the query, with --patch QUERY is a patch image, with --case a patient.
+    With --region only a part of it is the query; with --patch QUERY is a patch image; with --case, a patient.
     """
     from slideseek.api import open_archive
     from slideseek.errors import UsageError
     from slideseek.searching.request import Request, query_kind
 
     if as_json and as_csv:
-        raise UsageError("--json and --csv exclude each other")
+        raise UsageError("--json and --csv cannot be used together")
     if as_csv and (top is not None or calibrate):
-        fix = "use --json, or leave out --csv"
-        raise UsageError("--csv has one row per hit, without --evidence and --calibrate", fix)
+        fix = "use --json, or omit --csv"
+        raise UsageError("--csv cannot hold the results of --evidence or --calibrate", fix)
     shown = _evidence_shown(top)
     request = Request(
         text=query,
@@ -155,8 +157,8 @@ def _evidence_shown(text: str | None) -> int:
         return 0
     if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= MAX_EVIDENCE:
         raise UsageError(
-            f"--evidence={text}: a number from 1 to {MAX_EVIDENCE}",
-            f"write --evidence={EVIDENCE_SHOWN}, or --evidence behind QUERY",
+            f"--evidence={text}: must be a number from 1 to {MAX_EVIDENCE}",
+            f"write --evidence={EVIDENCE_SHOWN}, or put --evidence after QUERY",
         )
     return int(text)
 

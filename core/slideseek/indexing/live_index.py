@@ -1,8 +1,8 @@
 """An engine's index, opened from disk and following its archive.
 
-A saved index is the codes of one generation. The catalogue lists the slides whose codes changed since; opening the
-index removes those slides from it in memory and adds the codes they have now. So an index answers for the codes as they
-are at that moment, a build leaves the files alone while the list is short, and nothing has to be undone after a crash.
+A saved index holds the codes of one generation. The catalogue lists the slides whose codes changed since. Opening the
+index removes those slides from it in memory and adds their current codes. An open index is therefore always current, a
+build need not rewrite the files while the list is short, and nothing has to be undone after a crash.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from slideseek.types import Code
 
 
 class LiveIndex:
-    """An engine's index, the columns of its slides, and what a person should know about it.
+    """An engine's index, the columns of its slides, and notes about it.
 
-    notes: of the index as it is open now. slides: how many the archive had then.
+    notes: on the currently open index. slides: number of slides in the archive when it was opened.
     """
 
     index: Index
@@ -45,7 +45,7 @@ class LiveIndex:
         self.refresh()
 
     def refresh(self) -> bool:
-        """Follow the catalogue if it has changed, at the price of two questions if it has not; say whether it had."""
+        """Follow the catalogue if it has changed, and return whether it had; if not, this costs two SQL queries."""
         catalog = self._archive.catalog
         with catalog.snapshot():
             name = self._stages.settings_digest(self._engine, "encode")
@@ -62,21 +62,21 @@ class LiveIndex:
 
 
 def open_engine(archive: Archive, config: EngineConfig, registry: Registry) -> Engine:
-    """Return an engine to search with: as it was last built, without importing its components, or made anew."""
+    """Return an engine to search with: as last built, without importing its components, or newly made."""
     packed = archive.catalog.engine(config.name, signature(config, registry))
     return recall_engine(config, registry, packed) if packed else make_engine(config, registry)
 
 
 def index_is_fresh(archive: Archive, engine: Engine, stages: StageCache) -> bool:
-    """Say whether an engine's saved index is of the present settings, so that opening it brings it up to date."""
+    """Return whether an engine's saved index has the current settings, so opening it brings it up to date."""
     row = archive.catalog.index(engine.name)
     return row is not None and is_usable(row, engine, stages.settings_digest(engine, "encode"))
 
 
 def open_index(archive: Archive, engine: Engine, stages: StageCache) -> tuple[Index, tuple[str, ...]]:
-    """Open an engine's saved index and bring it up to date; return it with what a person should know about it.
+    """Open an engine's saved index and bring it up to date; return it with notes.
 
-    An index that cannot be used is replaced, in memory, by one of the catalogue's codes.
+    An index that cannot be used is replaced, in memory, by one built from the catalogue's codes.
     """
     notes: list[str] = []
     with noting_warnings(notes.append), archive.catalog.snapshot():
@@ -93,12 +93,12 @@ def open_index(archive: Archive, engine: Engine, stages: StageCache) -> tuple[In
             try:
                 index, damaged = up_to_date(archive, engine, row)
                 reason = ""
-            except Exception as error:  # an index may raise anything over a damaged file
+            except Exception as error:  # an index may raise anything on a damaged file
                 reason = f"the saved index of engine {engine.name!r} cannot be used ({one_line(error)})"
         if reason:
             index, damaged = from_codes(archive, engine, codes)
             notes.append(
-                f"{reason}; the catalogue's codes were searched instead: run 'slideseek build' to save it anew"
+                f"{reason}; the catalogue's codes were searched instead: run 'slideseek build' to save it again"
             )
     if damaged:
         notes.append(f"{len(damaged)} code(s) are damaged and were left out: run 'slideseek build --verify'")
@@ -110,7 +110,7 @@ def is_usable(row: IndexRow, engine: Engine, codes: str) -> bool:
 
 
 def up_to_date(archive: Archive, engine: Engine, row: IndexRow) -> tuple[Index, list[str]]:
-    """Return a saved index with the changes since, and the keys of codes that are damaged."""
+    """Return a saved index with all changes since applied, and the keys of damaged codes."""
     catalog = archive.catalog
     index = engine.new_index()
     index.load(archive.root / row.folder)
@@ -125,7 +125,7 @@ def up_to_date(archive: Archive, engine: Engine, row: IndexRow) -> tuple[Index, 
 
 
 def from_codes(archive: Archive, engine: Engine, codes: str) -> tuple[Index, list[str]]:
-    """Return an index of the catalogue's codes, and the keys of those that are damaged."""
+    """Return an index built from the catalogue's codes, and the keys of damaged codes."""
     index = engine.new_index()
     sound, damaged = _unpacked(archive.catalog.codes(codes))
     index.add(sound)
@@ -133,7 +133,7 @@ def from_codes(archive: Archive, engine: Engine, codes: str) -> tuple[Index, lis
 
 
 def _unpacked(stored: Iterable[tuple[str, Payload]]) -> tuple[list[Code], list[str]]:
-    """Return the codes that read back, and the keys of those that do not."""
+    """Return the codes that can be read, and the keys of those that cannot."""
     sound, damaged = [], []
     for slide_id, payload in stored:
         try:
@@ -145,7 +145,7 @@ def _unpacked(stored: Iterable[tuple[str, Payload]]) -> tuple[list[Code], list[s
 
 @contextmanager
 def noting_warnings(note: Callable[[str], None]) -> Iterator[None]:
-    """Hand on as notes what an index warns of, such as a low recall: people read notes, not Python's warnings."""
+    """Turn an index's warnings, such as a low recall, into notes: users read notes, not Python warnings."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
         yield

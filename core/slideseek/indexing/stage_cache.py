@@ -1,4 +1,4 @@
-"""What is done and what is not: keys, records and payloads of an engine's stages over an archive."""
+"""Which stages are done: keys, records and payloads of an engine's stages in an archive."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from slideseek.types import SlideRecord
 
 
 def select_key(settings: str, slide: SlideRow) -> str:
-    """Name a selection: the selector's settings, the slide's content and the resolution stated for it."""
+    """Return the key of a selection: the selector's settings, the slide's content and its stated resolution."""
     return digest(["select", settings, slide.content, slide.record.mpp])
 
 
 def feature_key(settings: str, selection: str) -> str:
-    """Name a slide's features: the settings up to the featurizer, and the selection's key."""
+    """Return the key of a slide's features: the settings up to the featurizer, and the selection's key."""
     return digest(["featurize", settings, selection])
 
 
 def feature_folder(settings: str) -> str:
-    """Return the folder of the feature files made under some settings, below the archive's."""
+    """Return the folder of the feature files for some settings, relative to the archive's folder."""
     return f"features/{settings[:16]}"
 
 
 class StageCache:
-    """Decide by content and settings, never by "the file exists", whether a stage is done for a slide."""
+    """Decide whether a stage is done for a slide: by content and settings, never by "the file exists"."""
 
     def __init__(self, archive: Archive, note: Callable[[str], None]) -> None:
         self.archive = archive
@@ -40,7 +40,7 @@ class StageCache:
         self._note = note
 
     def settings_digest(self, engine: Engine, stage: Stage) -> str:
-        """Name the settings that decide a stage's result. Codes depend on the fitted model too."""
+        """Return the digest of the settings that affect a stage's result. Codes also depend on the fitted model."""
         if stage == "select":
             return engine.select_digest
         if stage == "featurize":
@@ -51,10 +51,10 @@ class StageCache:
         return digest([engine.encoder_digest, model.key if model else ""])
 
     def key(self, engine: Engine, stage: Stage, slide: SlideRow) -> str:
-        """Name a stage's result for a slide: its settings and what went in."""
+        """Return the key of a stage's result for a slide: its settings and inputs."""
         settings = self.settings_digest(engine, stage)
         if stage == "select":
-            # What was imported is named by its own content: the slide's pixels had no part in it.
+            # Imported data is keyed by its own content: the slide's pixels had no part in it.
             imported = engine.resolved.imported and self.catalog.stage(slide.id, stage, settings)
             return imported.key if imported else select_key(settings, slide)
         if stage == "featurize":
@@ -62,34 +62,34 @@ class StageCache:
         return digest([stage, settings, self.key(engine, "featurize", slide), slide.record.site])
 
     def record(self, engine: Engine, stage: Stage, slide: SlideRow) -> StageRecord | None:
-        """Return the record of a stage if it is about the slide's present content and settings."""
+        """Return the record of a stage if it matches the slide's current content and settings."""
         found = self.catalog.stage(slide.id, stage, self.settings_digest(engine, stage))
         return found if found and found.key == self.key(engine, stage, slide) else None
 
     def done(self, engine: Engine, stage: Stage, slide: SlideRow) -> bool:
-        """Say whether a stage's result is recorded and there."""
+        """Return whether a stage's result is recorded and present."""
         found = self.catalog.finished(slide.id, stage, self.settings_digest(engine, stage))
         if found is None or found.key != self.key(engine, stage, slide):
             return False
         return found.file is None or (self.archive.root / found.file).is_file()
 
     def without_features(self, engines: Sequence[Engine]) -> list[str]:
-        """Return the ids of slides that lack the features of some engine, sorted: not recorded, or the file is gone.
+        """Return the ids of slides without the features of some engine, sorted: not recorded, or the file is missing.
 
-        Whether records are about the present content is not asked here: whatever changes a slide forgets them.
+        Records are not compared with the slide's current content here: changing a slide already drops them.
         """
         lacking = set(self.without_records(engines))
         for settings in {engine.feature_digest for engine in engines}:
             folder = feature_folder(settings)
             there: list[str] = []
             with suppress(FileNotFoundError):
-                there = os.listdir(self.archive.root / folder)  # noqa: PTH208 - 100,000 names, and no paths
+                there = os.listdir(self.archive.root / folder)  # noqa: PTH208 - 100,000 names, without Path objects
             for name in set(self.catalog.work.files(folder)).difference(there):
                 lacking.update(self.catalog.work.owners(f"{folder}/{name}"))
         return sorted(lacking)
 
     def without_records(self, engines: Sequence[Engine]) -> list[str]:
-        """Return the ids of slides for which the features of some engine are not recorded, sorted."""
+        """Return the ids of slides without recorded features of some engine, sorted."""
         work = self.catalog.work
         settings = {engine.feature_digest for engine in engines}
         return sorted({slide_id for name in settings for slide_id in work.undone("featurize", name)})
@@ -101,7 +101,7 @@ class StageCache:
         return list(zip(slides, [slide.key for slide in ready], strict=True))
 
     def sound(self, key: str) -> Payload | None:
-        """Return what is stored under a key if it reads back; what is damaged is to be computed again."""
+        """Return what is stored under a key; None if it is missing or damaged and must be computed again."""
         payload = self.catalog.payload(key)
         if payload is None:
             return None
@@ -113,7 +113,7 @@ class StageCache:
             else:
                 self.archive.bag(key, SlideRecord("", ""))
         except DamagedError as error:
-            self._note(f"{error.cause}; it is computed again")
+            self._note(f"{error.cause}; it will be computed again")
             return None
         return payload
 
@@ -125,6 +125,6 @@ class StageCache:
             self.catalog.put_stage(record)
 
     def drop(self, key: str) -> None:
-        """Forget a result found to be damaged, so that it is computed again."""
+        """Drop a damaged result; it will be computed again."""
         with self.catalog.transaction():
             self.catalog.drop_payload(key)

@@ -1,4 +1,4 @@
-"""What is done and what is not, for every slide and engine of an archive, as plain data."""
+"""The state of every slide and engine of an archive, as plain data."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ STAGES: tuple[Stage, ...] = ("select", "featurize", "encode")
 def archive_status(archive: Archive) -> dict[str, Any]:
     """Return the archive's slides with their state under each engine, the engines, and the last run.
 
-    An engine that cannot be used (a plugin that is not there, a wrong option) is told with its `error`; the others
-    are told as ever.
+    An engine that cannot be used (a missing plugin, a wrong option) is reported with its `error`; the others are
+    reported as usual.
     """
     registry = load_registry()
     engines = {config.name: _open(archive, config, registry) for config in archive.config.engines}

@@ -12,7 +12,7 @@ _NUMBER = "padding:2px 10px;text-align:right;font-variant-numeric:tabular-nums"
 
 
 def answer_html(answer: Answer) -> str:
-    """Return the hits as a table under what was searched, the votes below. Needs no style sheet; text is escaped."""
+    """Return a title, a table of the hits, and the votes. Needs no style sheet; text is escaped."""
     query = answer.query
     about = ", ".join(part for part in (query.site, query.label) if part)
     scope = f"slides of {query.site}" if answer.mode == "vertical" else "the archive"

@@ -17,7 +17,7 @@ CSV_HEADER = ("rank", "slide_id", "distance", "patient", "site", "label", "cente
 
 
 def slide_json(record: SlideRecord) -> dict[str, Any]:
-    """Return what is known about a slide as plain data, with the path of its file."""
+    """Return a slide's record as plain data, with the path of its file."""
     return {**record.facts(), "path": record.path}
 
 
@@ -30,9 +30,9 @@ def answer_json(
 ) -> dict[str, Any]:
     """Return an answer as plain data.
 
-    evidence: by slide id; the `top` pairs or patches per hit are given. calibration: by site and label, what the same
-    agreement was worth for slides of the archive. slide: returns a slide as plain data; a front end that must not show
-    where files lie gives another one.
+    evidence: by slide id; the `top` pairs or patches per hit are included. calibration: by site and label, how often
+    the same agreement was right for slides of the archive. slide: returns a slide as plain data; a front end that must
+    not expose file paths passes its own.
     """
     hits = []
     for found in answer.found:
@@ -85,7 +85,7 @@ def csv_rows(answer: Answer) -> list[list[Any]]:
 
 
 def evidence_json(evidence: Evidence, top: int | None = None) -> dict[str, Any]:
-    """Return the `top` pairs or patches of some evidence as plain data, all of them for None.
+    """Return the `top` pairs or patches of some evidence as plain data; all of them if `top` is None.
 
     Squares are in level-0 pixels of their slide: x and y of the top-left corner, and the side.
     """
@@ -112,13 +112,13 @@ def evidence_json(evidence: Evidence, top: int | None = None) -> dict[str, Any]:
 
 
 def square_json(squares: PatchSquares, patch: int) -> dict[str, Any]:
-    """Return one patch's number and square as plain data, with its slide where there are several."""
+    """Return one patch's number and square as plain data, with its slide if there are several."""
     (x, y), side = squares.xy[patch].tolist(), round(float(squares.side[patch]), 3)
     slide = {"slide_id": squares.slides[patch]} if squares.slides else {}
     return {"patch": patch, "x": x, "y": y, "side": side, **slide}
 
 
 def _largest(squares: PatchSquares, parts: Float64, top: int | None) -> list[dict[str, Any]]:
-    """Return the patches that add most, the largest part first."""
+    """Return the patches that contribute most, largest contribution first."""
     order = (-parts).argsort(kind="stable")[:top].tolist()
     return [{**square_json(squares, patch), "part": float(parts[patch])} for patch in order]

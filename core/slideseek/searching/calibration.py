@@ -1,4 +1,4 @@
-"""What an agreement among hits is worth: searches with slides of the archive whose truth is known."""
+"""How reliable an agreement among hits is, measured with slides of the archive whose site and label are known."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from slideseek.searching.searcher import Searcher
 from slideseek.searching.votes import VOTED
 
 SAMPLE = 200
-"""Slides searched with at most: the share of right votes is then known to about 7 % at worst."""
+"""Most slides to query with: enough to know the share of right votes to about 7 % at worst."""
 
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """How often votes were right, by the share of hits that agreed: share to (right, searched)."""
+    """How often votes were right, by the share of hits that agreed: maps share to (right, searched)."""
 
     shares: Mapping[float, tuple[int, int]]
 
     def at(self, share: float) -> tuple[int, int]:
-        """Return how many votes of exactly that agreement were right, and how many there were."""
+        """Return how many votes with exactly that agreement were right, and how many there were."""
         return self.shares.get(round(share, 6), (0, 0))
 
 
 def calibrate(searcher: Searcher, request: Request, sample: int = SAMPLE) -> dict[str, Calibration]:
-    """Search with up to `sample` slides of the index, evenly spread over it, and count right votes for site and label.
+    """Query with up to `sample` slides of the index, evenly spread, and count the right votes for site and label.
 
-    request: the search to judge, with its k, mode and filters. Every slide's own patient is left out, else it would
-    find itself. A trainable encoder was fitted on these slides too, so its votes are right more often here than
-    elsewhere.
+    request: the search to judge, with its k, mode and filters. Every slide's own patient is excluded; otherwise it
+    would find itself. A trainable encoder was fitted on these slides, so its votes are right more often here than on
+    new slides.
     """
     ids = sorted(searcher.index.ids)
     places = np.unique(np.linspace(0, len(ids) - 1, min(sample, len(ids))).round().astype(int))
@@ -51,7 +51,7 @@ def calibrate(searcher: Searcher, request: Request, sample: int = SAMPLE) -> dic
 
 
 def _is_usable(query: Query, request: Request) -> bool:
-    """Say whether a slide has the site and the centre that the search needs."""
+    """Return whether a slide has the site and the centre that the search needs."""
     return bool(
         (request.mode == "horizontal" or query.record.site) and (not request.exclude_center or query.record.center)
     )

@@ -1,8 +1,8 @@
-"""Why a slide was found: the patch pairs or the contributing patches that make the distance a search shows.
+"""Why a slide was found: the patch pairs or the patch contributions behind the distance a search shows.
 
-Codes that are sets (one row per patch) are explained by pairs: each patch and the nearest one on the other side. Codes
-of one row are explained by contributions, where the encoder can split a similarity over patches (`Attributable`).
-Either way the parts are checked against the distance the index gives, so that what is shown is what was found.
+Codes that are sets (one row per patch) are explained by pairs: each patch and its nearest patch in the other slide.
+Codes of one row are explained by contributions, if the encoder can split a similarity over patches (`Attributable`).
+Either way the parts are checked against the index's distance: the evidence always matches the search result.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from slideseek.types import Code, Float32, Float64, UInt8
 EvidenceKind: TypeAlias = Literal["pairs", "contributions"]
 
 AGREEMENT = 1e-3
-"""Largest difference, as a share of 1, between what the parts make and what the index says: rounding, no more."""
+"""Largest relative difference allowed between the sum of the parts and the index's distance: rounding only."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A patch of the query and the patch of the hit most like it: their numbers, and the distance of their rows.
+    """A patch of the query and the most similar patch of the hit: their numbers, and the distance of their rows.
 
-    The distance is that of the index: bits that differ for codes of bits, 1 - cosine for floats.
+    The distance is the index's: the number of differing bits for bit codes, 1 - cosine for floats.
     """
 
     query: int
@@ -45,10 +45,10 @@ class Pair:
 class Evidence:
     """What made a hit similar to the query.
 
-    value: for `pairs` the distance of the two sets, for `contributions` the similarity, to which the parts add up.
+    value: for `pairs` the distance of the two sets, for `contributions` the similarity, which is the sum of the parts.
     query, hit: the squares of the patches. pairs: one per query patch, nearest first; none for contributions.
-    parts: float64 (n_query,), what each patch of the query adds; for pairs, minus the distance of its pair, so that
-    higher is always more alike. hit_parts: float64 (n_hit,), the same seen from the hit.
+    parts: float64 (n_query,), the contribution of each patch of the query; for pairs, minus the distance of its pair,
+    so higher always means more similar. hit_parts: float64 (n_hit,), the same for the patches of the hit.
     """
 
     kind: EvidenceKind
@@ -60,7 +60,7 @@ class Evidence:
     hit_parts: Float64
 
     def share(self, part: float) -> str:
-        """Write a part as a share of the whole; "" where the whole is nothing."""
+        """Format a part as a share of the whole; "" if the whole is zero."""
         return f"{part / self.value:.1%}" if abs(self.value) > 1e-12 else ""
 
 
@@ -78,8 +78,8 @@ class Explainer:
     def explain(self, query: Query, hit_id: str) -> Evidence:
         """Return what makes a slide of the index similar to a query.
 
-        A `SlideseekError` says so when the encoder can neither pair nor attribute, when the two codes are not
-        comparable, and when stored features are gone.
+        Raises `SlideseekError` if the codes can be neither paired nor attributed, if they are not comparable, and if
+        stored features are missing.
         """
         shown = self._distance(query, hit_id)
         searcher, encoder = self._searcher, self._attributable()
@@ -94,15 +94,15 @@ class Explainer:
         return made
 
     def _attributable(self) -> Attributable | None:
-        """Return the encoder that splits similarities; None for sets, which need no encoder to be paired."""
+        """Return the encoder that splits similarities; None for sets, which are paired without the encoder."""
         if self._searcher.engine.spec.many:
             return None
         engine = self._searcher.queries.prepared()
         if not isinstance(engine.encoder, Attributable):
             raise SlideseekError(
-                f"encoder {engine.config.encoder.use!r} of engine {engine.name!r} cannot say which patches make two"
-                " slides similar",
-                "use an engine whose encoder can: the reference of plugins names this interface Attributable",
+                f"encoder {engine.config.encoder.use!r} of engine {engine.name!r} cannot attribute a similarity"
+                " to patches",
+                "use an engine whose encoder can (interface Attributable in the plugin reference)",
             )
         return engine.encoder
 
@@ -111,14 +111,14 @@ class Explainer:
             if len(one) != len(bag.squares):
                 raise SlideseekError(
                     f"slide {one.slide_id!r} has {len(bag.squares)} patches and {len(one)} rows in its code,"
-                    " so no row stands for one patch",
+                    " so rows do not correspond to patches",
                     "use an engine whose encoder keeps one row per patch",
                 )
         index = self._searcher.index
         if not isinstance(index, SetIndex):
             raise SlideseekError(
-                f"index {self._searcher.engine.config.index.use!r} does not say how it compares two sets of patches",
-                "use an engine whose index does: the reference of plugins names this interface SetIndex",
+                f"index {self._searcher.engine.config.index.use!r} does not report how it compares two sets of patches",
+                "use an engine whose index does (interface SetIndex in the plugin reference)",
             )
         between = row_distances(query.rows, code.rows)
         partner, forth, back = between.argmin(axis=1), between.min(axis=1), between.min(axis=0)
@@ -137,40 +137,40 @@ class Explainer:
         distance = self._searcher.distance(query, hit_id)
         if distance is None:
             raise UsageError(
-                f"the codes of {query.record.id!r} and {hit_id!r} cannot be compared: they are of different sites",
-                "a conditioned encoder compares slides of one site only",
+                f"the codes of {query.record.id!r} and {hit_id!r} cannot be compared: they belong to different sites",
+                "compare slides of the same site: this encoder is conditioned on the site",
             )
         return distance
 
     def _stored(self, slide_id: str) -> tuple[SlideRow, Code]:
-        """Return what the catalogue knows of a slide of the index, and its code."""
+        """Return the catalogue's record of an indexed slide, and its code."""
         searcher = self._searcher
         row = searcher.archive.catalog.slides.get(slide_id)
         record = row and searcher.stages.record(searcher.engine, "encode", row)
         payload = record and searcher.archive.catalog.payload(record.key)
         if not row or not payload:
             raise SlideseekError(
-                f"slide {slide_id!r} has changed or gone since the index was opened",
+                f"slide {slide_id!r} was changed or removed after the index was opened",
                 "run 'slideseek build', then search again",
             )
         return row, unpack_code(payload, slide_id)
 
     def _check(self, made: Evidence, shown: float, hit_id: str) -> None:
-        """Refuse evidence that does not make the distance a person sees."""
+        """Raise an error if the evidence does not match the distance the search shows."""
         spec = self._searcher.engine.spec
         unit = spec.width if spec.kind == "bits" else 1.0
         got = made.value if made.kind == "pairs" else (1.0 - made.value) * unit
         if abs(got - shown) > AGREEMENT * unit:
             raise PluginError(
-                f"the patches of the query and {hit_id!r} make a distance of {got:.6g}, the index says {shown:.6g}",
-                "the archive may have changed since it was opened: search again; else index and encoder do not agree",
+                f"the patches of the query and {hit_id!r} give a distance of {got:.6g}, the index gives {shown:.6g}",
+                "search again: the archive may have changed; if this persists, index and encoder do not match",
             )
 
 
 def row_distances(query: UInt8 | Float32, target: UInt8 | Float32) -> Float64:
     """Return the distance of every query row to every target row: float64 (n, m).
 
-    Packed bits: how many differ. Floats: 1 - cosine, where a zero row counts as at right angles to all.
+    Packed bits: the number of differing bits. Floats: 1 - cosine; a zero row has cosine 0 with every row.
     """
     if query.dtype == np.uint8:
         found = np.empty((len(query), len(target)))

@@ -1,10 +1,10 @@
-"""Relevance feedback: search with what a person marked, for every kind of code.
+"""Relevance feedback: search with the slides a user marked, for every kind of code.
 
-The query's code and those of the relevant slides are made one code: the mean of the unit vectors for floats, the
-majority of each bit for single codes of bits (the query decides a tie), the union of the rows for sets. Each candidate
-has its distance `d` to that code, and `n`, to the nearest slide marked as not relevant. Candidates are ranked by
-`d + max(0, d - n)`: one that is nearer to a rejected slide than to the relevant ones is pushed back by as much.
-Marked slides are not found again, nor, unless wanted, other slides of the relevant ones' patients.
+The query's code and those of the relevant slides are merged into one code: the mean of the unit vectors for floats, the
+majority of each bit for single bit codes (the query decides a tie), the union of the rows for sets. Each candidate has
+its distance `d` to that code, and its distance `n` to the nearest rejected slide. Candidates are ranked by
+`d + max(0, d - n)`: a candidate nearer to a rejected slide than to the relevant ones is pushed back by the difference.
+Marked slides are not found again. Other slides of the relevant slides' patients are also excluded unless requested.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from slideseek.searching.votes import vote
 from slideseek.types import Code, CodeSpec, Float32, Hit, UInt8
 
 POOL = 1000
-"""Candidates ranked again: so many of the nearest to the relevant ones, or 20 times what is asked for."""
+"""Candidates to rank again: this many of the nearest, or 20 times the requested hits if that is more."""
 
 
 def merge_codes(codes: Sequence[Code], spec: CodeSpec) -> Code:
-    """Return one code that stands for several of one engine and space; the first is the query's."""
+    """Merge several codes of one engine and space into one; the first is the query's."""
     rows: NDArray[Any] = np.concatenate([code.rows for code in codes])
     if spec.many:
         return replace(codes[0], rows=rows)
@@ -47,7 +47,7 @@ def more_like_these(
     include_same_patient: bool = False,
     exclude_center: bool = False,
 ) -> Answer:
-    """Return the k slides most like a query and the relevant slides, and least like the rejected ones."""
+    """Return the k slides most similar to a query and the relevant slides, and least similar to the rejected ones."""
     if both := sorted(set(relevant) & set(rejected)):
         raise UsageError(f"{both[0]!r} is marked both relevant and not", "mark it one way")
     liked = [searcher.queries.stored(slide_id) for slide_id in relevant]
@@ -73,7 +73,7 @@ def more_like_these(
 
 
 def _push_back(hits: Sequence[Hit], searcher: Searcher, disliked: Sequence[Query]) -> list[Hit]:
-    """Rank hits again, those nearer to a disliked slide than to the liked ones further back."""
+    """Rank hits again: those nearer to a rejected slide than to the relevant ones move back."""
     wanted = {hit.slide_id for hit in hits}
     among = np.fromiter((i in wanted for i in searcher.index.ids), dtype=bool, count=len(searcher.index.ids))
     nearest: dict[str, float] = {}
@@ -87,7 +87,7 @@ def _push_back(hits: Sequence[Hit], searcher: Searcher, disliked: Sequence[Query
 
 
 def _mean(rows: NDArray[Any]) -> Float32:
-    """Return the mean direction of rows, float32 (1, width); a row of zeros has none and adds nothing."""
+    """Return the mean direction of rows, float32 (1, width); zero rows are ignored."""
     values = rows.astype(np.float64)
     norms = np.linalg.norm(values, axis=1, keepdims=True)
     units = np.divide(values, norms, out=np.zeros_like(values), where=norms > 0)

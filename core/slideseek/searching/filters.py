@@ -14,11 +14,11 @@ from slideseek.errors import UsageError
 from slideseek.types import SlideRecord
 
 NAMED_FIELDS = ("id", "patient", "site", "label", "center")
-"""Text fields every slide has; `mpp`, a number, can be filtered too."""
+"""Text fields every slide has; `mpp`, a number, can also be filtered on."""
 
 _EVERY = (*NAMED_FIELDS, "mpp")
 _SIGN = re.compile(r"!=|<=|>=|=|<|>|\snot\s+in\s|\sin\s")
-# Quotes count around a whole item only: those in "Barrett's, Crohn's" are apostrophes.
+# Only quotes around a whole item count: those in "Barrett's, Crohn's" are apostrophes.
 _ITEM = re.compile(r"""\s*("[^"]*"(?=\s*(?:,|$))|'[^']*'(?=\s*(?:,|$))|[^,]+)""")
 _NUMERIC: dict[str, Callable[[float, float], bool]] = {
     "<": operator.lt,
@@ -32,7 +32,7 @@ _NUMERIC: dict[str, Callable[[float, float], bool]] = {
 class Filter:
     """One condition on one field of a slide's record.
 
-    free: a column kept as it is, not one every slide has. values: what it is compared with, one but for `in`.
+    free: the field is a free column of the manifest. values: what it is compared with; one value except for `in`.
     """
 
     field: str
@@ -41,7 +41,7 @@ class Filter:
     values: tuple[str, ...]
 
     def __call__(self, record: SlideRecord) -> bool:
-        """Say whether a slide passes. A numeric comparison with something that is no number does not."""
+        """Return whether a slide passes. A numeric comparison fails for a value that is not a number."""
         stated = record.fields.get(self.field, "") if self.free else getattr(record, self.field)
         got = "" if stated is None else str(stated)
         if self.sign in ("=", "in"):
@@ -55,17 +55,17 @@ class Filter:
 
 
 def parse_filter(text: str, known: Collection[str]) -> Filter:
-    """Read one condition; an unknown field is an error that names the nearest.
+    """Parse one condition; the error for an unknown field suggests the nearest name.
 
-    known: free fields of the archive's manifest. A free field of exactly that name is meant before a named one; a
-    named one also goes by the headings a manifest may use for it (`diagnosis` is `label`).
+    known: free fields of the archive's manifest. A free field of exactly that name takes precedence over a standard
+    field. A standard field also goes by the headings a manifest may use for it (`diagnosis` is `label`).
     """
     splits = list(_splits(text))
     if not splits:
         raise UsageError(
             f"cannot read the filter {text!r}", "write FIELD=VALUE, !=, <, <=, >, >=, 'FIELD in A,B' or 'not in'"
         )
-    # A name may hold a sign itself ("PD-L1 >= 1%", "margin in mm"): the first split that yields a known field counts.
+    # A name may contain a sign itself ("PD-L1 >= 1%", "margin in mm"): the first split that gives a known field counts.
     found = next((split for split in splits if split[0] in known or _named(split[0])), None)
     if found is None:
         name, names = splits[0][0], [*_EVERY, *known]
@@ -84,13 +84,13 @@ def parse_filter(text: str, known: Collection[str]) -> Filter:
 
 
 def _items(value: str) -> tuple[str, ...]:
-    """Cut a list at its commas; an item in quotes may hold some."""
+    """Split a list at its commas; a quoted item may contain commas."""
     items = (item.strip() for item in _ITEM.findall(value))
     return tuple(_unquoted(item) for item in items if item) or ("",)
 
 
 def _unquoted(value: str) -> str:
-    """Drop the quotes around a whole value. An apostrophe may stand first and alone, a double quote may not."""
+    """Drop the quotes around a whole value. A single leading apostrophe is allowed, a single double quote is not."""
     if value.startswith('"') and value.count('"') % 2:
         raise UsageError(f"the quote in {value!r} is not closed", 'write VALUE or "VALUE"')
     quoted = len(value) > 1 and value[0] == value[-1] and value[0] in "'\""
@@ -105,14 +105,14 @@ def _is_number(text: str) -> bool:
 
 
 def _splits(text: str) -> Iterator[tuple[str, str, str]]:
-    """Yield (field, sign, value) for every place a sign may stand at, from left to right."""
+    """Yield (field, sign, value) for every possible position of a sign, from left to right."""
     for match in _SIGN.finditer(text):
         if field := text[: match.start()].strip():
             yield field, " ".join(match.group().split()), text[match.end() :].strip()
 
 
 def _named(name: str) -> str:
-    """Return the named field a name stands for, "" when it stands for none."""
+    """Return the standard field a name stands for, or ""."""
     if name in _EVERY:
         return name
     plain = name.lower().replace(" ", "_").replace("-", "_")

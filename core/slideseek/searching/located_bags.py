@@ -1,6 +1,6 @@
-"""Bags with the squares their patches were read from: what a query or a hit is made of.
+"""Bags with the squares their patches were read from, for queries and hits.
 
-They are read from the archive, or made now from a slide, a part of a slide or a patch image.
+They are read from the archive, or computed from a slide, a part of a slide or a patch image.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class LocatedBag:
 
 
 def stored_bag(archive: Archive, engine: Engine, stages: StageCache, slide: SlideRow) -> LocatedBag:
-    """Read the features and squares an engine keeps of a slide of the archive."""
+    """Read the features and squares an engine stores for a slide of the archive."""
     key = stages.key(engine, "featurize", slide)
     bag = archive.bag(key, slide.record)
     payload = archive.catalog.payload(key)
@@ -55,7 +55,7 @@ def stored_bag(archive: Archive, engine: Engine, stages: StageCache, slide: Slid
 
 
 def fresh_bag(engine: Engine, slide: Slide, patches: Patches, site: str) -> LocatedBag:
-    """Read and featurize patches of a slide now. A patch that cannot be decoded is left out of both."""
+    """Read and featurize patches of a slide. A patch that cannot be decoded is left out of both."""
     features, rows = [], []
     for numbers, images in patch_images(slide, patches, engine.read_side(patches)):
         features.append(engine.features(images))
@@ -68,7 +68,7 @@ def fresh_bag(engine: Engine, slide: Slide, patches: Patches, site: str) -> Loca
 
 
 def select_in(engine: Engine, slide: Slide, area: Area) -> tuple[Patches, tuple[str, ...]]:
-    """Select patches whose centre lies in an area, in the slide's coordinates; return them and what is worth saying."""
+    """Select patches whose centre lies in an area, in the slide's coordinates; return them with notes."""
     patches = engine.select(RegionSlide.of(slide, area))
     if not len(patches):
         raise SlideseekError(
@@ -77,29 +77,29 @@ def select_in(engine: Engine, slide: Slide, area: Area) -> tuple[Patches, tuple[
         )
     corner, room = np.array([area.x, area.y]), np.array([area.width, area.height])
     side = (patches.size * patches.mpp / slide.mpp)[:, None]
-    # A field larger than the region is laid around its middle, but not beyond the slide while it fits there.
+    # A field larger than the region is centred on it, and kept inside the slide if it fits.
     around = np.clip(corner + (room - side) / 2, 0, np.maximum(np.array(slide.dimensions) - side, 0))
     xy = np.where(side > room, np.floor(around), patches.xy + corner)
     kept = area.holds(xy + side / 2)
     if not kept.any():
         raise SlideseekError(
             f"no patch of {float(side.min()):.0f} px has its centre in the region of {slide.id!r}",
-            "choose a larger or less narrow region",
+            "choose a larger or wider region",
         )
     chosen = replace(patches, xy=np.ascontiguousarray(xy[kept], dtype=np.int32), mpp=patches.mpp[kept])
     if (side.min() <= room).all():
         return chosen, ()
     field = float(side.min()) * slide.mpp
-    return chosen, (f"the region is smaller than a patch: {field:g} x {field:g} µm around it are used",)
+    return chosen, (f"the region is smaller than a patch: {field:g} x {field:g} µm around it is used",)
 
 
 def patch_bag(
     engine: Engine, path: Path, like: Patches, site: str, mpp: float | None
 ) -> tuple[LocatedBag, tuple[str, ...]]:
-    """Read and featurize one patch image, at the side the engine reads patches such as `like` at.
+    """Read and featurize one patch image, resized as the engine reads patches such as `like`.
 
-    Without `mpp` the middle square of the image is the field of a patch, whatever its resolution; with `mpp`, µm per
-    pixel, that field is cut from its middle. An image too small for it is an error that says what is needed.
+    Without `mpp` the central square of the image is taken as one patch at any resolution. With `mpp` (µm per pixel)
+    the field of a patch is cut from its centre. The error for an image that is too small states the size needed.
     """
     first_bytes(path)
     side, field = engine.read_side(like), like.size * float(like.mpp[0])

@@ -1,4 +1,4 @@
-"""Where the patches of a bag lie: the squares of the slide that its features were computed from."""
+"""Where the patches of a bag lie: the squares of the slide its features were computed from."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class PatchSquares:
     """The squares of a bag's patches on their slide, in patch order.
 
     xy: int32 (n, 2), top-left in level-0 pixels of that slide. side: float64 (n,), side in level-0 pixels.
-    slides: the slide of each patch where they come from several (a case), else empty.
+    slides: the slide of each patch if they come from several (a case), else empty.
     """
 
     xy: Int32
@@ -53,7 +53,7 @@ class PatchSquares:
 
 
 def read_squares(path: Path) -> PatchSquares:
-    """Read the squares back from a feature file of the archive; one that does not state them is a `DamagedError`."""
+    """Read the squares from a feature file of the archive; raise `DamagedError` if they are missing."""
     try:
         with h5py.File(path, "r") as file:
             coords, mpp = sound_dataset(file, "coords"), sound_dataset(file, "mpp")

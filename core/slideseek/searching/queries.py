@@ -1,4 +1,4 @@
-"""What a search queries with: a slide, a slide file, a part of either, a patch image, or all slides of a patient."""
+"""Queries: a slide, a slide file, a part of either, a patch image, or all slides of a patient."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from slideseek.types import Bag, Code, Patches, SlideRecord
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """What a search looks for: a code and what is known about its slide.
+    """A query: a code and what is known about its slide.
 
-    fingerprints: name the content of the query's slides, so that they are known under any other id too. slide_path:
-    where the query's pixels lie; None for a case, which has several slides. source: reads what the query is made of.
+    fingerprints: of the content of the query's slides, to recognise them under any id. slide_path: the file with the
+    query's pixels; None for a case, which has several slides. source: reads the query's features and squares.
     """
 
     record: SlideRecord
@@ -39,9 +39,9 @@ class Query:
     source: Callable[[], LocatedBag] | None = field(default=None, repr=False, compare=False)
 
     def located(self) -> LocatedBag:
-        """Return the query's features and squares, read when they are first asked for."""
+        """Return the query's features and squares, read on first use."""
         if self.source is None:
-            raise SlideseekError(f"the features of query {self.record.id!r} were not kept", "make the query again")
+            raise SlideseekError(f"the features of query {self.record.id!r} were not kept", "create the query again")
         return self.source()
 
     def bag(self) -> Bag:
@@ -54,7 +54,7 @@ class Query:
 
 
 class QueryMaker:
-    """Make queries for one engine over one archive. Pixels are read, and models loaded, only when they are needed."""
+    """Create queries for one engine and one archive. Pixels are read and models loaded only when needed."""
 
     def __init__(self, archive: Archive, engine: Engine, stages: StageCache) -> None:
         self._archive = archive
@@ -64,7 +64,7 @@ class QueryMaker:
         self._ready = False
 
     def stored(self, slide_id: str) -> Query:
-        """Query with a slide of the archive, by its stored code."""
+        """Query with a slide of the archive, using its stored code."""
         row = self._slides.get(slide_id)
         record = row and self._stages.record(self._engine, "encode", row)
         payload = record and record.status == "done" and self._archive.catalog.payload(record.key)
@@ -81,9 +81,9 @@ class QueryMaker:
     def file(
         self, path: Path, *, site: str = "", patient: str = "", center: str = "", mpp: float | None = None
     ) -> Query:
-        """Query with a slide file: selected, featurized and encoded now, and not kept.
+        """Query with a slide file: it is selected, featurized and encoded now, and not stored.
 
-        A file whose content is in the archive is that slide: its stored code and record are used.
+        If the file's content is in the archive, the stored code and record of that slide are used.
         """
         from slideseek.slides.content_fingerprint import fingerprint
         from slideseek.slides.reader import open_slide
@@ -93,7 +93,7 @@ class QueryMaker:
         for twin in twins:
             if self._stages.done(self._engine, "encode", twin) and mpp in (None, twin.record.mpp):
                 return replace(self.stored(twin.id), notes=(f"{path.name} is slide {twin.id!r} of the archive",))
-        # The path is no slide's id, so a slide of the archive that shares the file's stem is not left out.
+        # The path is not a slide id, so a slide of the archive with the same stem as the file is not excluded.
         record = SlideRecord(str(path), str(path), patient=patient, site=site, center=center)
         self._require_site(record)
         with open_slide(path, mpp=mpp) as slide:
@@ -116,7 +116,7 @@ class QueryMaker:
     ) -> Query:
         """Query with a part of a slide of the archive (its id) or of a slide file.
 
-        Patches are selected inside the part; those whose centre lies in it are used.
+        Patches are selected within the part; those whose centre lies in it are used.
         """
         from slideseek.slides.content_fingerprint import fingerprint
         from slideseek.slides.reader import open_slide
@@ -125,20 +125,20 @@ class QueryMaker:
         path = self._archive.slide_path(row.record) if row else Path(text)
         if row is None and not path.exists():
             raise self.unknown(text)
-        content, told = row.fingerprint if row else fingerprint(path), []
+        content, about = row.fingerprint if row else fingerprint(path), []
         if row is None and (twins := self._slides.by_fingerprint(content)) and mpp in (None, twins[0].record.mpp):
             row = twins[0]
-            told.append(f"{path.name} is slide {row.id!r} of the archive")
+            about.append(f"{path.name} is slide {row.id!r} of the archive")
         if row is not None:
             record, mpp = row.record, row.record.mpp
         else:
             record = SlideRecord(str(path), str(path), patient=patient, site=site, center=center)
-            told.extend(_unknown_patient(record))
+            about.extend(_unknown_patient(record))
         self._require_site(record)
         with open_slide(path, row.id if row else "", mpp) as slide:
             patches, notes = select_in(self.prepared(), slide, region.area(slide))
             made = fresh_bag(self.prepared(), slide, patches, record.site)
-            notes = *told, *self._notes(slide, patches, slide.notes), *notes
+            notes = *about, *self._notes(slide, patches, slide.notes), *notes
         return self._asked(record, made, frozenset({content}), notes, path)
 
     def patch(
@@ -146,9 +146,9 @@ class QueryMaker:
     ) -> Query:
         """Query with one patch image.
 
-        Without `mpp` its middle square is taken for the field of one patch, whatever its resolution; with `mpp`, µm
-        per pixel, the field of a patch is cut from its middle. Either way it is brought to the side the engine reads
-        patches at, and an image too small for that is an error.
+        Without `mpp` its central square is taken as one patch at any resolution. With `mpp` (µm per pixel) the field
+        of a patch is cut from its centre. Either way it is resized to the side the engine reads patches at; an image
+        too small for that is an error.
         """
         record = SlideRecord(str(path), str(path), patient=patient, site=site, center=center)
         self._require_site(record)
@@ -157,7 +157,7 @@ class QueryMaker:
         return self._asked(record, made, frozenset(), (*notes, *_unknown_patient(record)), path)
 
     def case(self, patient: str) -> Query:
-        """Query with all slides of a patient at once: their patches make one bag."""
+        """Query with all slides of a patient at once: their patches form one bag."""
         rows = [row for row in self._slides if row.record.patient == patient]
         rows = [row for row in rows if self._stages.done(self._engine, "featurize", row)]
         if not rows:
@@ -176,14 +176,14 @@ class QueryMaker:
         return self._asked(record, LocatedBag.joined(name, record.site, parts), content, (note,), None)
 
     def unknown(self, text: str) -> UsageError:
-        """Return the error for what is neither a slide of the archive nor a file."""
+        """Return the error for text that is neither a slide of the archive nor a file."""
         return UsageError(
             f"{text!r} is neither a slide of this archive nor a file",
             did_you_mean(text, self._slides.ids(), "'slideseek status' lists the slides"),
         )
 
     def prepared(self) -> Engine:
-        """Return the engine with its components made and its model loaded, seen to be those of the stored codes."""
+        """Return the engine with components and model loaded, checked to be those of the stored codes."""
         if self._ready:
             return self._engine
         now = make_engine(self._engine.config, self._engine.registry)
@@ -204,7 +204,7 @@ class QueryMaker:
     def _asked(
         self, record: SlideRecord, made: LocatedBag, content: frozenset[str], notes: Sequence[str], path: Path | None
     ) -> Query:
-        """Return the query of features that are at hand."""
+        """Return a query from features in memory."""
         code = self.prepared().encode(made.bag)
         return Query(record, code, content, tuple(notes), path, source=lambda: made)
 
@@ -222,18 +222,18 @@ class QueryMaker:
         return tuple(note for note in (*notes, finer) if note)
 
     def _example_patch(self) -> Patches:
-        """Return the selection of some slide of the archive: it tells the size and resolution of a patch."""
+        """Return the selection of any slide of the archive, which gives the size and resolution of a patch."""
         for row in self._slides:
             payload = self._archive.catalog.payload(self._stages.key(self._engine, "select", row))
             if payload is not None and (patches := unpack_patches(payload, row.id)) and len(patches):
                 return patches
         raise SlideseekError(
             f"engine {self._engine.name!r} has selected no patches, so the size of a patch is unknown",
-            "run 'slideseek build'; an engine of imported features takes no image as a query",
+            "run 'slideseek build'; an engine with imported features cannot be queried with an image",
         )
 
     def _coded_sites(self) -> tuple[str, ...]:
-        """Return the sites a conditioned encoder made codes of, sorted; none when codes of all sites are comparable."""
+        """Return the sites a conditioned encoder has codes for, sorted; none if codes of all sites are comparable."""
         settings = self._stages.settings_digest(self._engine, "encode")
         first = next(self._archive.catalog.codes(settings), None)
         row = self._slides.get(first[0]) if first else None
@@ -243,12 +243,12 @@ class QueryMaker:
         return tuple(sorted({row.record.site for row in self._slides if row.id not in without}))
 
     def _require_site(self, record: SlideRecord) -> None:
-        """Refuse, before pixels are read, a query whose site a conditioned encoder does not know."""
+        """Raise an error, before pixels are read, if a conditioned encoder does not know the query's site."""
         known = self._coded_sites()
         if not known or record.site in known:
             return
         what = f"is of site {record.site!r}" if record.site else "has no site"
-        cause = f"{record.id!r} {what}, and encoder {self._engine.config.encoder.use!r} codes slides site by site"
+        cause = f"{record.id!r} {what}, but encoder {self._engine.config.encoder.use!r} needs a site it was fitted on"
         known_sites = f"the model knows {', '.join(known)}"
         if self._slides.get(record.id) is not None or not record.path:
             raise UsageError(cause, f"add the slide again with a manifest that states its site; {known_sites}")
@@ -262,13 +262,13 @@ class QueryMaker:
                 return error
         return SlideseekError(
             f"slide {slide_id!r} has no code of engine {self._engine.name!r}",
-            "run 'slideseek build'; 'slideseek status' says why it failed",
+            "run 'slideseek build'; 'slideseek status' shows why it failed",
         )
 
 
 def _unknown_patient(record: SlideRecord) -> tuple[str, ...]:
-    """Say, when it is so, that a query's patient cannot be left out of its own hits."""
+    """Return a note if the query's patient is unknown and so cannot be excluded from the hits."""
     if record.patient:
         return ()
     name = Path(record.path).name
-    return (f"the patient of {name} is unknown: slides of the same patient are not left out",)
+    return (f"the patient of {name} is unknown: slides of the same patient are not excluded",)

@@ -1,4 +1,4 @@
-"""The log of queries: who, when, with which engine, and the hits. A search never fails because of it."""
+"""The query log: user, time, engine and hits of each query. A search never fails because of it."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from slideseek.searching.searcher import Searcher
 
 OFF_VARIABLE = "SLIDESEEK_NO_QUERY_LOG"
 WAIT_SECONDS = 0.5
-"""How long an entry waits for a writer, such as a build, before it is given up."""
+"""How long an entry waits for another writer, such as a build, before it is dropped."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogEntry:
     """One query as plain data.
 
-    number: counted from 1, never used twice; 0 before it is kept. asked: ISO 8601 in UTC. source: the command that
-    asked. session: names the queries of one session, "" for a single one. signature: names `resolved`, the engine's
-    settings with their defaults. request: what was asked. state: what the archive was then. answer: hits and votes.
+    number: counted from 1, never reused; 0 before it is stored. asked: time of the query, ISO 8601 in UTC. source: the
+    command that ran it. session: the session it belongs to, "" for none. signature: identifies `resolved`, the
+    engine's settings with their defaults. request: the query. state: the state of the archive. answer: hits and votes.
     """
 
     asked: str
@@ -48,19 +48,19 @@ class LogEntry:
 
 
 class QueryLog:
-    """Read and write the query log of one catalogue, over connections of its own.
+    """Read and write the query log of one catalogue, over separate connections.
 
-    Entries are few and small, so each opens its own connection: the log then shares no transaction, no thread and no
-    patience with what else is going on. An entry may be lost in a power cut, unlike anything else in the catalogue.
+    Entries are few and small, so each opens its own connection: the log then shares no transaction, thread or timeout
+    with other work. Unlike everything else in the catalogue, an entry may be lost in a power cut.
     """
 
     def __init__(self, catalog: Path) -> None:
         self._path = catalog
 
     def append(self, entry: LogEntry) -> int:
-        """Keep an entry and return its number; raises `OSError` or `sqlite3.Error` when that cannot be."""
+        """Store an entry and return its number; raises `OSError` or `sqlite3.Error` on failure."""
         if not os.access(self._path.parent, os.W_OK):
-            raise PermissionError(f"{self._path.parent} may not be written")
+            raise PermissionError(f"{self._path.parent} is not writable")
         with self._open("") as db:
             if not _has_table(db):
                 db.executescript(f"BEGIN IMMEDIATE;{QUERY_LOG}COMMIT;")
@@ -79,19 +79,19 @@ class QueryLog:
             return int(cursor.lastrowid or 0)
 
     def last(self, count: int | None = None, session: str = "") -> list[LogEntry]:
-        """Return the newest entries, oldest of them first: `count` of them or all, of one session or of any."""
+        """Return the `count` newest entries (None for all), oldest first, of one session or of any."""
         where, limit = (" WHERE session = ?1" if session else " WHERE ?1 = ''"), -1 if count is None else count
         return self._select(f"{where} ORDER BY id DESC LIMIT {int(limit)}", (session,))[::-1]
 
     def get(self, number: int) -> LogEntry:
-        """Return the entry of a number; one that is not there is a `UsageError`."""
+        """Return the entry with a number; raise `UsageError` if there is none."""
         found = self._select(" WHERE id = ?", (number,))
         if not found:
             raise UsageError(f"no query number {number} in the log", "'slideseek history' lists them")
         return found[0]
 
     def _select(self, clause: str, values: Sequence[Any]) -> list[LogEntry]:
-        readonly = not os.access(self._path.parent, os.W_OK)  # its write-ahead log cannot be opened there
+        readonly = not os.access(self._path.parent, os.W_OK)  # the write-ahead log cannot be opened there
         with self._open("?immutable=1" if readonly else "") as db:
             if not _has_table(db):
                 return []
@@ -112,9 +112,9 @@ def open_log(archive: Archive) -> QueryLog:
 
 
 def log_result(searcher: Searcher, result: Result, source: str, session: str = "") -> tuple[int, str]:
-    """Keep a request and its answer; return its number and "", or 0 and a note that says why it was not kept.
+    """Log a request and its answer; return its number and "", or 0 and a note why it was not logged.
 
-    Nothing is kept, and nothing said, where the environment variable SLIDESEEK_NO_QUERY_LOG is set.
+    Nothing is logged, and no note is given, if the environment variable SLIDESEEK_NO_QUERY_LOG is set.
     """
     if os.environ.get(OFF_VARIABLE):
         return 0, ""
@@ -144,9 +144,9 @@ def log_result(searcher: Searcher, result: Result, source: str, session: str = "
 
 
 def archive_state(searcher: Searcher, result: Result) -> dict[str, Any]:
-    """Say what the archive is now, as far as it decides an answer.
+    """Return the state of the archive, as far as it affects an answer.
 
-    codes and generation: name the set of codes and count its changes. contents: fingerprints of the query and hits.
+    codes and generation: the set of codes and its change count. contents: fingerprints of the query and hits.
     """
     archive, engine = searcher.archive, searcher.engine
     codes = searcher.stages.settings_digest(engine, "encode")
@@ -165,7 +165,7 @@ def archive_state(searcher: Searcher, result: Result) -> dict[str, Any]:
 def _who() -> str:
     try:
         return getpass.getuser()
-    except (KeyError, OSError):  # a container may run as a number without a name
+    except (KeyError, OSError):  # a container may run under a user id without a name
         return str(os.getuid()) if hasattr(os, "getuid") else "unknown"
 
 

@@ -1,4 +1,4 @@
-"""Run a logged query again: are the hits the same, and if not, what has changed?"""
+"""Run a logged query again and report what has changed if the hits differ."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from slideseek.searching.searcher import Answer, Searcher
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """A logged query run again. same: hits and distances are exactly those of the log; changes: what has changed."""
+    """A logged query run again. same: hits and distances equal the logged ones; changes: what has changed."""
 
     entry: LogEntry
     answer: Answer
@@ -25,48 +25,48 @@ class Replay:
 
 
 def replay(archive: Archive, entry: LogEntry) -> Replay:
-    """Run a logged query again with the engine of that name as it is now."""
+    """Run a logged query again with the current engine of that name."""
     searcher = Searcher.open(archive, entry.engine)
     result = Request.unpack(entry.request).run(searcher)
     hits = [[one.hit.slide_id, one.hit.distance] for one in result]
     same = hits == [list(hit) for hit in entry.answer["hits"]]
     changes = changes_since(entry, searcher, result)
     if not same and not changes:
-        changes = ["nothing that is recorded; an approximate index may answer differently each time"]
+        changes = ["nothing recorded; an approximate index may give different hits each time"]
     return Replay(entry, result.answer, same, tuple(changes))
 
 
 def changes_since(entry: LogEntry, searcher: Searcher, result: Result) -> list[str]:
-    """Say what has changed in an archive since a query was logged, as far as it may decide the answer."""
+    """List what has changed in an archive since a query was logged, as far as it may affect the answer."""
     then, current, answer = entry.state, archive_state(searcher, result), result.answer
     changes = [f"option {change}" for change in _options(entry.resolved, searcher.engine.resolved.settings)]
     if then["model"] != current["model"]:
         changes.append("model: the encoder was fitted again")
     if then["codes"] == current["codes"] and then["generation"] != current["generation"]:
-        changes.append(f"index: the codes are of generation {current['generation']}, then {then['generation']}")
+        changes.append(f"index: the codes are of generation {current['generation']}, were {then['generation']}")
     if then["indexed"] != current["indexed"]:
-        changes.append(f"slides: {current['indexed']} in the index, then {then['indexed']}")
+        changes.append(f"slides: {current['indexed']} in the index, were {then['indexed']}")
     if entry.answer["candidates"] != answer.candidates:
-        changes.append(f"candidates: {answer.candidates} pass the filters, then {entry.answer['candidates']}")
+        changes.append(f"candidates: {answer.candidates} pass the filters, were {entry.answer['candidates']}")
     if then["query"] != current["query"]:
-        changes.append("query: its pixels are not those of then")
+        changes.append("query: its pixels have changed")
     for slide_id, content in then["contents"].items():
         row = searcher.archive.catalog.slides.get(slide_id)
         if row is None:
-            changes.append(f"slide {slide_id!r}, a hit of then, is not in the archive any more")
+            changes.append(f"slide {slide_id!r}, a hit at that time, is no longer in the archive")
         elif row.fingerprint != content:
-            changes.append(f"slide {slide_id!r}, a hit of then, has other pixels")
+            changes.append(f"slide {slide_id!r}, a hit at that time, has other pixels now")
     return changes
 
 
 def _options(then: Mapping[str, Any], current: Mapping[ComponentKind, Mapping[str, Any]]) -> list[str]:
-    """Name the options that differ between two resolved engines, as `encoder.bits: 64, then 32`."""
+    """List the options that differ between two resolved engines, as `encoder.bits: 64, was 32`."""
     found = []
     for kind in current:
         before, after = dict(then.get(kind, {})), dict(current[kind])
         for name in sorted(before.keys() | after.keys()):
-            # Compared as JSON, which is how the log keeps them: a tuple comes back as a list.
+            # Compared as JSON, which is how the log stores them: a tuple comes back as a list.
             old, new = (canonical_json(one.get(name)) for one in (before, after))
             if old != new:
-                found.append(f"{kind}.{name}: {new}, then {old}")
+                found.append(f"{kind}.{name}: {new}, was {old}")
     return found

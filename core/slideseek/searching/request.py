@@ -1,4 +1,4 @@
-"""A search as a person asked for it: one form for every front end, enough to run exactly the same again."""
+"""A search request: one form for every front end, complete enough to run the same search again."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from slideseek.searching.searcher import Answer, Found, Mode, Searcher
 from slideseek.slides.area import Annotations
 
 UPLOADED = "uploaded image "
-"""How the text of a request begins whose image was sent to the viewer and is gone: a digest of its pixels follows."""
+"""Prefix of the text of a request for an uploaded image, which is not kept; a digest of its pixels follows."""
 
 QueryKind: TypeAlias = Literal["slide", "region", "patch", "case"]
 
@@ -23,9 +23,9 @@ _LISTS = ("where", "relevant", "rejected")
 
 
 def query_kind(region: str | None, patch: bool, case: bool) -> QueryKind:
-    """Return the kind of query that is asked for; more than one is a `ParameterError`."""
+    """Return the kind of query; more than one is a `ParameterError`."""
     if (region is not None) + patch + case > 1:
-        raise ParameterError("kind", "region, patch and case exclude each other")
+        raise ParameterError("kind", "region, patch and case cannot be used together")
     return "region" if region is not None else "patch" if patch else "case" if case else "slide"
 
 
@@ -33,10 +33,10 @@ def query_kind(region: str | None, patch: bool, case: bool) -> QueryKind:
 class Request:
     """What to search for and how.
 
-    text: the id of a slide in the archive, a slide file, a patch image or a patient, as `kind` says. region: `x,y,w,h`
-    as `Region.parse` reads it, or a GeoJSON file, of which `annotation` names one. site, patient, center, mpp: what is
-    known of a file. relevant and rejected: ids of slides marked by a person; with any, the search is for more like
-    these.
+    text: the id of a slide in the archive, a slide file, a patch image or a patient, depending on `kind`. region:
+    `x,y,w,h` as `Region.parse` reads it, or a GeoJSON file; `annotation` then names one of its annotations. site,
+    patient, center, mpp: what is known about a file. relevant and rejected: ids of slides marked by the user; with
+    any, the search is for more slides like the relevant ones.
     """
 
     text: str
@@ -57,13 +57,13 @@ class Request:
 
     def __post_init__(self) -> None:
         if self.kind not in get_args(QueryKind):
-            raise ParameterError("kind", f"kind: one of {', '.join(get_args(QueryKind))}, not {self.kind!r}")
+            raise ParameterError("kind", f"kind must be one of {', '.join(get_args(QueryKind))}, not {self.kind!r}")
         if self.annotation and not self._is_drawn:
-            cause = f"annotation {self.annotation!r} names a part of a GeoJSON file, and no such file is given"
+            cause = f"annotation {self.annotation!r} needs a GeoJSON file, and none is given"
             raise ParameterError("region", cause)
 
     def run(self, searcher: Searcher, query: Query | None = None) -> Result:
-        """Make the query and search with it. query: one this request made before, which is then not made again."""
+        """Create the query and search with it. query: the result of an earlier `query()`, to reuse it."""
         query = self.query(searcher) if query is None else query
         how = self.mode, self.where, self.include_same_patient, self.exclude_center
         if self.relevant or self.rejected:
@@ -73,13 +73,13 @@ class Request:
         return Result(self, query, answer)
 
     def query(self, searcher: Searcher) -> Query:
-        """Make the query: read and encode pixels if need be."""
+        """Create the query: read and encode pixels if needed."""
         known: dict[str, Any] = {"site": self.site, "patient": self.patient, "center": self.center, "mpp": self.mpp}
         row = searcher.archive.catalog.slides.get(self.text) if self.kind != "case" else None
         if row is not None and (given := [name for name, value in known.items() if value]):
             raise UsageError(
-                f"{' and '.join(given)} is for a query file, and {self.text!r} is a slide of the archive",
-                "leave it out; to change what is known of the slide, add it again with a manifest",
+                f"{' and '.join(given)} applies to a query file, but {self.text!r} is a slide of the archive",
+                "omit it; to change a slide's record, add the slide again with a manifest",
             )
         if self.kind == "case":
             return searcher.queries.case(self.text)
@@ -87,14 +87,14 @@ class Request:
             made = searcher.queries.region(self.text, self._part(), **known)
         elif self.kind == "patch":
             if self.text.startswith(UPLOADED):
-                cause = f"{self.text} was sent to the viewer, which does not keep images"
+                cause = f"{self.text} was uploaded to the viewer, which does not keep images"
                 raise SlideseekError(cause, "upload it again in the viewer, or query with the image file")
             made = searcher.queries.patch(Path(self.text), **known)
         else:
             made = searcher.query(self.text, **known)
         unused = [name for name in ("site", "patient", "center") if known[name]]
         if unused and searcher.archive.catalog.slides.get(made.record.id) is not None:
-            note = f"not used: {', '.join(unused)}, since the archive knows the slide's own"
+            note = f"not used: {', '.join(unused)} (the archive's own record of the slide applies)"
             made = replace(made, notes=(*made.notes, note))
         return made
 
@@ -107,17 +107,17 @@ class Request:
         return Annotations.read(Path(self.region), self.annotation) if self._is_drawn else Region.parse(self.region)
 
     def question(self) -> Request:
-        """Return the request without how to search: equal questions make equal queries."""
+        """Return the request without its search options: equal requests make equal queries."""
         return Request(**{name: getattr(self, name) for name in _OF_QUERY})
 
     def pack(self) -> dict[str, Any]:
-        """Return the request as plain data, without what was left at its default."""
+        """Return the request as plain data, without default values."""
         plain = Request(text=self.text)
         return {name: value for name, value in asdict(self).items() if name == "text" or value != getattr(plain, name)}
 
     @classmethod
     def unpack(cls, packed: Mapping[str, Any]) -> Request:
-        """Return the request that `pack` made plain; a field this version does not know is an error."""
+        """Return the request from the output of `pack`; a field this version does not know is an error."""
         names = {field.name for field in fields(cls)}
         if unknown := sorted(set(packed) - names):
             cause = f"a logged query has {', '.join(unknown)}, which this version does not know"
@@ -126,16 +126,16 @@ class Request:
         return cls(**made)
 
     def absolute(self) -> Request:
-        """Return the request with the full path of a file, so that it can be run from another folder."""
+        """Return the request with the full path of its file, to be run from any folder."""
         text, region = Path(self.text), Path(self.region)
         moved = replace(self, text=str(text.resolve())) if self.kind != "case" and text.is_file() else self
         return replace(moved, region=str(region.resolve())) if self.region and region.is_file() else moved
 
     def settings(self) -> str:
-        """Say how to search, in one line."""
+        """Describe the search options in one line."""
         parts = [f"k = {self.k}", *self.where]
         if self.include_same_patient:
-            parts.append("own patient kept")
+            parts.append("own patient included")
         if self.exclude_center:
             parts.append("other centres only")
         if self.relevant or self.rejected:
@@ -143,7 +143,7 @@ class Request:
         return ", ".join(parts)
 
     def __str__(self) -> str:
-        """Say what to search for in a few words, for a line of history."""
+        """Describe the query briefly, for a line of the history."""
         what = {"slide": "", "region": f" region {self.region}", "patch": " (patch)", "case": " (case)"}[self.kind]
         more = f" + {len(self.relevant)} relevant, {len(self.rejected)} not" if self.relevant or self.rejected else ""
         return f"{self.text}{what}{more}"
@@ -151,7 +151,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """A request that was run: the query it made and the answer. Iterating yields the hits, nearest first."""
+    """A completed request: its query and the answer. Iterating yields the hits, nearest first."""
 
     request: Request
     query: Query
@@ -167,11 +167,11 @@ class Result:
         return self.answer.found[at]
 
     def with_notes(self, *notes: str) -> Result:
-        """Return the result with more notes; empty ones are left out."""
+        """Return the result with more notes; empty ones are dropped."""
         return replace(self, answer=replace(self.answer, notes=(*self.answer.notes, *filter(None, notes))))
 
     def without_upload(self) -> Result:
-        """Return the result with the name of an uploaded image in the place of its temporary file."""
+        """Return the result with the name of an uploaded image instead of its temporary file."""
         file = Path(self.request.text)
         name = f"{UPLOADED}{file.stem[:12]}"
         record = replace(self.answer.query, id=name, path="")

@@ -40,8 +40,8 @@ class Found:
 class Answer:
     """The outcome of one search.
 
-    unit: what distances count, "" when that has no name. votes: by field, site and label, what the hits voted for.
-    candidates: slides that passed the masks. milliseconds: wall time of the search in the index, masks included.
+    unit: unit of the distances, "" if they have none. votes: the vote of the hits by field (site and label).
+    candidates: number of slides that passed the masks. milliseconds: wall time of the index search, masks included.
     """
 
     query: SlideRecord
@@ -55,7 +55,7 @@ class Answer:
     notes: tuple[str, ...]
 
     def agrees(self, found: Found) -> bool | None:
-        """Say whether a hit carries the query's diagnosis; None when one of the two is unknown."""
+        """Return whether a hit has the query's diagnosis; None if either is unknown."""
         mine, other = self.query.label, found.record.label
         return mine == other if mine and other else None
 
@@ -72,17 +72,17 @@ class Searcher:
         self._slides = archive.catalog.slides
         self._live = LiveIndex(archive, engine, self.stages)
         if not len(self.index.ids):
-            raise SlideseekError(f"engine {engine.name!r} has no indexed slide", "run 'slideseek build'")
+            raise SlideseekError(f"engine {engine.name!r} has no indexed slides", "run 'slideseek build'")
 
     @classmethod
     def open(cls, archive: Archive, engine: str | None = None, registry: Registry | None = None) -> Searcher:
-        """Open the engine of that name, the first one configured when no name is given, as it was last built."""
+        """Open an engine as last built; by default the first one configured."""
         config = archive.config.engine(engine)
         return cls(archive, open_engine(archive, config, load_registry() if registry is None else registry))
 
     @property
     def index(self) -> Index:
-        """The index as it is open now; a search first brings it up to date with the catalogue."""
+        """The currently open index; a search first brings it up to date with the catalogue."""
         return self._live.index
 
     @property
@@ -93,7 +93,7 @@ class Searcher:
     def query(
         self, text: str, *, site: str = "", patient: str = "", center: str = "", mpp: float | None = None
     ) -> Query:
-        """Make a query of a slide in the archive (its id) or of a slide file, which is not added."""
+        """Create a query from a slide of the archive (its id) or from a slide file, which is not added."""
         if self._slides.get(text) is not None:
             return self.queries.stored(text)
         path = Path(text)
@@ -112,9 +112,9 @@ class Searcher:
     ) -> Answer:
         """Return the k slides nearest to a query.
 
-        mode: `vertical` looks among slides of the query's site only. where: filters, all of which must hold.
-        The query's slide, under whatever id, and its patient's other slides are left out unless
-        `include_same_patient`; with `exclude_center` all slides of its centre are.
+        mode: `vertical` searches only slides of the query's site. where: filters, all of which must hold.
+        The query's slide, under any id, and its patient's other slides are excluded unless `include_same_patient`;
+        with `exclude_center` all slides of its centre are excluded too.
         """
         filters = self._checked(query, k, mode, where)
         started = time.perf_counter()
@@ -135,10 +135,10 @@ class Searcher:
         where: Sequence[str] = (),
         exclude_center: bool = False,
     ) -> list[Answer]:
-        """Return `search` of every query, patients left out, all at once where the index can.
+        """Return `search` for every query, with patients excluded, in one batch if the index can.
 
-        Queries that look among the same slides are searched together, for as many hits more as the largest number of
-        slides any of them leaves out: those left out are then dropped, which gives exactly the k nearest of the rest.
+        Queries with the same candidates are searched together. Each gets extra hits, as many as the largest number of
+        slides any of them excludes; dropping the excluded ones then leaves exactly the k nearest of the rest.
         """
         index = self.index
         # Only an exact index finds the same hits among more: an approximate one may miss others then.
@@ -168,19 +168,19 @@ class Searcher:
         return [answers[place] for place in range(len(queries))]
 
     def distance(self, query: Query, slide_id: str) -> float | None:
-        """Return the distance the index gives for one slide, as a search shows it; None when it cannot be compared."""
-        # Not kept from one call to the next: the index follows the archive.
+        """Return the distance the index gives for one slide, as a search shows it; None if it cannot be compared."""
+        # Not cached between calls: the index follows the archive.
         hits = self.index.search(query.code, 1, self._live.columns.those([slide_id]))
         return hits[0].distance if hits else None
 
     def own_patient(self, query: Query) -> Mask:
-        """Say which slides of the index are the query's own, under whatever id, or its patient's: bool (n,)."""
+        """Return which slides of the index are the query's own, under any id, or its patient's: bool (n,)."""
         columns, own = self._live.columns, self._same_content(query)
         patients = {query.record.patient, *(record.patient for record in own)} - {""}
         return columns.among("patient", patients) | columns.those(record.id for record in own)
 
     def _checked(self, query: Query, k: int, mode: Mode, where: Sequence[str]) -> list[Filter]:
-        """Refuse a search that cannot be done; return its filters."""
+        """Raise an error for a search that is not possible; return its filters."""
         if k < 1:
             raise ParameterError("k", f"k must be at least 1, not {k}")
         if mode == "vertical" and not query.record.site:
@@ -192,7 +192,7 @@ class Searcher:
         return [parse_filter(text, known) for text in where]
 
     def _shared_mask(self, query: Query, mode: Mode, filters: Sequence[Filter], exclude_center: bool) -> Mask:
-        """Say which slides are candidates, whatever the query's patient: bool (n,)."""
+        """Return which slides are candidates before patients are excluded: bool (n,)."""
         columns = self._live.columns
         among: Mask = np.ones(len(self.index.ids), dtype=np.bool_)
         if mode == "vertical":
@@ -221,29 +221,29 @@ class Searcher:
         )
 
     def _answer_notes(self, query: Query, mode: Mode, among: Mask, exclude_center: bool) -> list[str]:
-        """Return what a person should know about an answer."""
+        """Return the notes on an answer."""
         notes = [*self._notes, *self._live.notes]
         if behind := self._live.slides - len(self.index.ids):
             notes.append(f"{behind} slide(s) of the archive are not in the index: see 'slideseek status'")
         if exclude_center and (unknown := int(np.count_nonzero(among & self._live.columns.among("center", [""])))):
-            notes.append(f"the centre of {unknown} slide(s) is unknown: they are not left out")
+            notes.append(f"the centre of {unknown} slide(s) is unknown: they are not excluded")
         if mode == "horizontal" and query.code.space:
             notes.append(
-                f"codes of engine {self.engine.name!r} are comparable within a site only: no slide of another site than"
-                f" {query.record.site!r} can be a hit, and the vote for the site says nothing"
+                f"codes of engine {self.engine.name!r} are comparable only within a site: all hits are of"
+                f" {query.record.site!r}, and the vote for the site means nothing"
             )
         return [*notes, *query.notes]
 
     def _of_other_centers(self, query: Query) -> Mask:
-        """Say which slides of the index are not of the query's centre: bool (n,)."""
+        """Return which slides of the index are not of the query's centre: bool (n,)."""
         centers = {query.record.center, *(record.center for record in self._same_content(query))} - {""}
         if not centers:
-            cause = f"the centre of {query.record.id!r} is unknown, so its slides cannot be left out"
+            cause = f"the centre of {query.record.id!r} is unknown, so its slides cannot be excluded"
             if self._slides.get(query.record.id) is None:
                 raise ParameterError("center", cause)
             raise UsageError(cause, f"{_ADD_AGAIN} has a center column")
         return ~self._live.columns.among("center", centers)
 
     def _same_content(self, query: Query) -> list[SlideRecord]:
-        """Return the slides of the archive that are the query's, under whatever id."""
+        """Return the slides of the archive that are the query's own, under any id."""
         return [row.record for name in query.fingerprints for row in self._slides.by_fingerprint(name)]

@@ -1,4 +1,4 @@
-"""The vote of the hits: which site or diagnosis most of them carry, how a tie is broken, and how far they agree."""
+"""The vote of the hits: the most common site or diagnosis, how ties are broken, and the agreement."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TIE_RULES: tuple[TieRule, ...] = get_args(TieRule)
 class Vote:
     """What the hits voted for.
 
-    value: what most hits carry. agreeing: hits that carry it. labelled: hits that carry any value. hits: all of them.
+    value: the most common value. agreeing: hits with that value. labelled: hits with any value. hits: all hits.
     """
 
     value: str
@@ -37,7 +37,7 @@ class Vote:
 
 
 def vote(records: Iterable[SlideRecord]) -> dict[str, Vote]:
-    """Return the votes of hits, nearest first, by field; a field no hit knows has no vote."""
+    """Return the votes of hits, nearest first, by field; a field unknown for all hits has no vote."""
     found = list(records)
     votes: dict[str, Vote] = {}
     for name in VOTED:
@@ -48,11 +48,11 @@ def vote(records: Iterable[SlideRecord]) -> dict[str, Vote]:
 
 
 def majority(labels: Sequence[str], tie: TieRule = "nearest", truth: str = "") -> str:
-    """Return the label most of the ranked labels carry; "" when there is none.
+    """Return the most common of the ranked labels; "" if there is none.
 
-    labels: nearest first; unknown labels ("") have no vote. tie: `nearest` gives a tie to the label met first;
-    `correct` gives it to `truth` where that is one of the tied, else to the label met first; `strict` wants more than
-    half of the votes cast and else returns "".
+    labels: nearest first; unknown labels ("") have no vote. tie: `nearest` gives a tie to the label that comes first;
+    `correct` gives it to `truth` if that is one of the tied, else to the label that comes first; `strict` needs more
+    than half of the votes cast, else it returns "".
     """
     votes: dict[str, int] = {}
     for label in labels:
@@ -60,7 +60,7 @@ def majority(labels: Sequence[str], tie: TieRule = "nearest", truth: str = "") -
             votes[label] = votes.get(label, 0) + 1
     if not votes:
         return ""
-    winner = max(votes, key=votes.__getitem__)  # of equals, max takes the one met first
+    winner = max(votes, key=votes.__getitem__)  # of equal counts, max takes the label that comes first
     count = votes[winner]
     if tie == "strict" and 2 * count <= sum(votes.values()):
         return ""

@@ -1,4 +1,4 @@
-"""The part of a slide a query asks about: a rectangle, or annotations drawn in QuPath."""
+"""The queried part of a slide: a rectangle, or annotations drawn in QuPath."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from slideseek.slides.geojson import read_annotations
 from slideseek.slides.polygons import Polygon, points_in_polygons
 from slideseek.types import Float64, Mask
 
-_INSIDE = "give x,y,w,h of a rectangle inside the slide, in level-0 pixels, or with 'um' behind it in µm"
+_INSIDE = "give x,y,w,h of a rectangle inside the slide, in level-0 pixels, or in µm with 'um' at the end"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -34,7 +34,7 @@ class Area:
         return self.x, self.y, self.width, self.height
 
     def holds(self, points: Float64) -> Mask:
-        """Say which points, float64 (n, 2) in level-0 pixels, lie in the area: bool (n,)."""
+        """Return which points, float64 (n, 2) in level-0 pixels, lie in the area: bool (n,)."""
         if self.polygons:
             return points_in_polygons(self.polygons, points)
         low, high = (self.x, self.y), (self.x + self.width, self.y + self.height)
@@ -53,7 +53,7 @@ class Region:
 
     @classmethod
     def parse(cls, text: str) -> Region:
-        """Read `x,y,w,h`, in level-0 pixels, or `x,y,w,h um`."""
+        """Parse `x,y,w,h` in level-0 pixels, or `x,y,w,h um`."""
         numbers, microns = text.strip(), False
         for unit in ("µm", "um"):
             if numbers.endswith(unit):
@@ -63,7 +63,7 @@ class Region:
         except ValueError:
             values = []
         if len(values) != 4 or not all(map(math.isfinite, values)):
-            fix = "write x,y,w,h in level-0 pixels, or with 'um' behind it in µm, or name a .geojson file"
+            fix = "write x,y,w,h in level-0 pixels, or in µm with 'um' at the end, or give a .geojson file"
             raise UsageError(f"cannot read the region {text!r}", fix)
         return cls(values[0], values[1], values[2], values[3], microns)
 
@@ -73,7 +73,7 @@ class Region:
         return round(self.x * scale), round(self.y * scale), round(self.width * scale), round(self.height * scale)
 
     def area(self, slide: Slide) -> Area:
-        """Return the rectangle on a slide, which must hold all of it."""
+        """Return the rectangle on a slide; it must lie inside the slide."""
         x, y, width, height = self.pixels(slide.mpp)
         across, down = slide.dimensions
         if width < 1 or height < 1 or x < 0 or y < 0 or x + width > across or y + height > down:
@@ -84,19 +84,19 @@ class Region:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Annotations:
-    """One or several annotations of a GeoJSON file, taken together. name: what they are called, for a person."""
+    """One or several annotations of a GeoJSON file, taken together. name: for messages."""
 
     name: str
     polygons: tuple[Polygon, ...]
 
     @classmethod
     def read(cls, path: Path, wanted: str = "") -> Annotations:
-        """Read a GeoJSON file as QuPath exports it; `wanted` takes only annotations of that name or class."""
+        """Read a GeoJSON file as QuPath exports it; `wanted` selects only annotations of that name or class."""
         found = read_annotations(path)
         chosen = [one for one in found if wanted in (one.name, one.kind)] if wanted else found
         if not chosen:
             names = sorted({name for one in found for name in (one.name, one.kind) if name})
-            have = f"it has {', '.join(names[:20])}" if names else "its annotations have no names; leave the name out"
+            have = f"it has {', '.join(names[:20])}" if names else "its annotations have no names; omit the name"
             raise UsageError(f"{path.name} has no annotation {wanted!r}", did_you_mean(wanted, names, have))
         polygons = tuple(polygon for one in chosen for polygon in one.polygons())
         if sum(_area(rings[0]) for rings in polygons) < 1:
@@ -108,7 +108,7 @@ class Annotations:
         return cls(f"{title} of {path.name}", polygons)
 
     def area(self, slide: Slide) -> Area:
-        """Return the annotated part of a slide; what reaches over its border is cut off."""
+        """Return the annotated part of a slide; anything beyond its border is cut off."""
         across, down = slide.dimensions
         corners = np.concatenate([rings[0] for rings in self.polygons])
         low = np.maximum(np.floor(corners.min(axis=0)), 0)

@@ -1,4 +1,4 @@
-"""Samples of any depth as the 8 bits a slide shows."""
+"""Convert samples of any depth to 8 bits."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _DEPTHS = (8, 10, 12, 14, 16, 24, 32)
 def eight_bit(data: NDArray[Any]) -> UInt8:
     """Scale samples to uint8 without stretching the contrast.
 
-    Whole numbers are divided by the full range of the smallest common bit depth that holds the largest of them (cameras
-    put 10, 12 or 14 bits into 16), fractions up to 1 by 1. Negative and undefined values become black.
+    Integers are divided by the full range of the smallest common bit depth that holds their maximum (cameras store 10,
+    12 or 14 bits in 16). Fractions up to 1 are divided by 1. Negative and undefined values become black.
     """
     if data.dtype == np.uint8:
         return data

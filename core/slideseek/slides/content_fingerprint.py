@@ -1,4 +1,4 @@
-"""The fingerprint of a slide's content, whatever its path."""
+"""The fingerprint of a slide's content, independent of its path."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def fingerprint(path: Path) -> str:
 
     A sample is the size and 64 evenly spaced blocks of 256 KiB, the first and the last of the file among them. A slide
     of one file of up to 64 MiB has exactly the SHA-256 of that file. All files of a MIRAX slide, a Hamamatsu VMS slide
-    or a DICOM series belong to the content, whichever file of the series is named. Raises `SlideError` for what cannot
-    be read.
+    or a DICOM series belong to the content, whichever file of the series is named. Raises `SlideError` if it
+    cannot be read.
     """
     path = Path(path)
     first_bytes(path)
@@ -32,7 +32,7 @@ def fingerprint(path: Path) -> str:
         sampled = sum(sizes) > WHOLE_BYTES
         digest = hashlib.sha256()
         for part, size in zip(parts, sizes):
-            # The sizes keep the border between two files from moving unseen.
+            # With the sizes, a moved boundary between two files changes the digest.
             if sampled or len(parts) > 1:
                 digest.update(f"{size}\n".encode())
             for block in _blocks(part, size, sampled):

@@ -1,4 +1,4 @@
-"""Find slides on disk: files as named, folders with everything in them, a slide of several files as one."""
+"""Find slides on disk: files as given, folders recursively, and a slide of several files as one."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from slideseek.slides.file_formats import HAMAMATSU_SUFFIXES, dicom_series, has_
 
 
 def find_slides(paths: Sequence[Path]) -> list[Path]:
-    """Return the slides among files and folders, none twice.
+    """Return the slides among files and folders, without duplicates.
 
-    Files are taken as given. Folders are searched with all their sub-folders, in sorted order; hidden files, temporary
-    files and the pictures of `slideseek inspect` are passed over, links are followed, and no folder is entered twice,
-    so that a loop of links ends. The `.dcm` files of one DICOM series in one folder are one slide, named by the first
-    of them; the folder of a MIRAX slide and the images of a Hamamatsu VMS slide are not slides of their own.
+    Files are taken as given. Folders are searched recursively, in sorted order. Hidden files, temporary files and the
+    pictures of `slideseek inspect` are skipped. Links are followed, and no folder is entered twice, so a loop of links
+    ends. The `.dcm` files of one DICOM series in one folder are one slide, named by the first of them. The folder of a
+    MIRAX slide and the images of a Hamamatsu VMS slide are not separate slides.
     """
     found: dict[str, Path] = {}
     for path in paths:
@@ -53,7 +53,7 @@ def _is_part(name: str, stems: tuple[str, ...]) -> bool:
 
 
 def _one_per_series(files: Sequence[Path]) -> Iterator[Path]:
-    """Yield the files of one folder, of every DICOM series only the first; the reader refuses what is not a slide."""
+    """Yield the files of one folder, only the first of every DICOM series; the reader rejects what is not a slide."""
     known: set[str] = set()
     for path in files:
         uid = dicom_series(path)

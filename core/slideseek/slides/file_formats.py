@@ -12,13 +12,13 @@ SLIDE_SUFFIXES = frozenset(
         *(".czi", ".dcm", ".png", ".jpg", ".jpeg"),
     )
 )
-"""Endings (lower case) of what is taken for a slide when a folder is searched; a file named outright needs none."""
+"""Suffixes (lower case) of slide files found in a folder; a file given explicitly may have any suffix."""
 
 HAMAMATSU_SUFFIXES = (".vms", ".vmu")
-"""Endings (lower case) of the index file of a Hamamatsu slide; its images lie beside it and start with its stem."""
+"""Suffixes (lower case) of the index file of a Hamamatsu slide; its images lie next to it and start with its stem."""
 
 PICTURE_SUFFIX = ".inspect.png"
-"""Ending of the pictures that slideseek draws of slides; they are not slides themselves."""
+"""Suffix of the pictures that slideseek draws of slides; they are not slides themselves."""
 
 _HIDDEN = (".", "~", "#")
 _TEMPORARY = ("~", ".part", ".partial", ".tmp", ".crdownload", ".filepart")
@@ -26,7 +26,7 @@ _SERIES = "dicom.SeriesInstanceUID"
 
 
 def slide_files(path: Path) -> list[Path]:
-    """Return the files a slide is made of, in an order that does not depend on where they lie."""
+    """Return the files that make up a slide, in an order that does not depend on their folder."""
     suffix = path.suffix.lower()
     if suffix == ".dcm":
         uid = dicom_series(path)
@@ -41,12 +41,12 @@ def slide_files(path: Path) -> list[Path]:
 
 
 def is_hidden(name: str) -> bool:
-    """Return whether a file or folder is hidden, a lock or a copy an editor keeps, by its name."""
+    """Return whether, by its name, a file or folder is hidden, a lock file or an editor's backup."""
     return name.startswith(_HIDDEN)
 
 
 def has_slide_name(name: str) -> bool:
-    """Return whether a file found in a folder is taken for a slide, by its name alone."""
+    """Return whether, by its name alone, a file found in a folder is a slide."""
     lower = name.lower()
     return (
         not is_hidden(lower)
@@ -56,7 +56,7 @@ def has_slide_name(name: str) -> bool:
 
 
 def dicom_series(path: Path) -> str:
-    """Return the DICOM series of a file; "" for other files and where OpenSlide cannot open it as part of a slide."""
+    """Return the DICOM series of a file; "" for other files and if OpenSlide cannot open it as part of a slide."""
     if path.suffix.lower() != ".dcm":
         return ""
     try:

@@ -1,4 +1,4 @@
-"""Tissue and regions as contours: GeoJSON in level-0 pixels, as QuPath reads and writes it."""
+"""Contours of tissue and regions: GeoJSON in level-0 pixels, as QuPath reads and writes it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _FIX = "export the annotations as GeoJSON polygons again"
 
 @dataclass(frozen=True, slots=True)
 class Annotation:
-    """One feature of a GeoJSON file. name, kind: what QuPath calls it and its class, "" for none."""
+    """One feature of a GeoJSON file. name, kind: its name and class in QuPath, "" for none."""
 
     name: str
     kind: str
@@ -31,11 +31,11 @@ class Annotation:
 
     @property
     def title(self) -> str:
-        """What to call it to a person."""
+        """Its name in messages."""
         return f"annotation {(self.name or self.kind)!r}" if self.name or self.kind else "the annotation"
 
     def polygons(self) -> list[Polygon]:
-        """Return its polygons; a feature of points or lines is a `SlideError`."""
+        """Return its polygons; raise `SlideError` for a feature of points or lines."""
         return list(_polygons(self.geometry, self.file))
 
 
@@ -43,7 +43,7 @@ def geojson_from_mask(mask: Mask, scale_x: float, scale_y: float, name: str = "T
     """Return a FeatureCollection with one Polygon per connected object of the mask, holes included.
 
     mask: bool (h, w). scale_x, scale_y: level-0 pixels per mask pixel. name: the class QuPath shows. The contours run
-    along the edges of pixels, so filling them gives back exactly the mask.
+    along pixel edges, so filling them restores exactly the mask.
     """
     scale = np.array([scale_x, scale_y])
     features = [
@@ -58,7 +58,7 @@ def geojson_from_mask(mask: Mask, scale_x: float, scale_y: float, name: str = "T
 
 
 def mask_from_geojson(path: Path, dimensions: tuple[int, int], shape: tuple[int, int]) -> Mask:
-    """Return the polygons of a GeoJSON file as bool (h, w) = `shape`, true where the centre of a pixel lies inside.
+    """Return the polygons of a GeoJSON file as bool (h, w) = `shape`, true where a pixel's centre lies inside.
 
     dimensions: (width, height) of the slide in level-0 pixels, the frame of the file's coordinates.
     """
@@ -68,19 +68,19 @@ def mask_from_geojson(path: Path, dimensions: tuple[int, int], shape: tuple[int,
 def read_polygons(path: Path) -> list[Polygon]:
     """Return the polygons of a GeoJSON file, a MultiPolygon as several.
 
-    Taken are a FeatureCollection, a Feature, a bare geometry and the plain list of features older QuPath writes.
+    Accepts a FeatureCollection, a Feature, a bare geometry, and the plain list of features of older QuPath versions.
     """
     polygons = list(_polygons(_load(path), path.name))
     if not polygons:
-        raise SlideError(f"{path.name} holds no polygon", _FIX)
+        raise SlideError(f"{path.name} contains no polygon", _FIX)
     return polygons
 
 
 def read_annotations(path: Path) -> list[Annotation]:
-    """Return the features of a GeoJSON file one by one, from any of the forms `read_polygons` takes."""
+    """Return the features of a GeoJSON file, from any of the forms `read_polygons` accepts."""
     found = list(_annotations(_load(path), path.name))
     if not found:
-        raise SlideError(f"{path.name} holds no annotation", _FIX)
+        raise SlideError(f"{path.name} contains no annotation", _FIX)
     return found
 
 
@@ -107,7 +107,7 @@ def _load(path: Path) -> Any:
         size = path.stat().st_size
         if size > MAX_GEOJSON_BYTES:
             raise SlideError(
-                f"{path.name} has {size / 2**20:.0f} MiB, more than the {MAX_GEOJSON_BYTES // 2**20} MiB allowed",
+                f"{path.name} is {size / 2**20:.0f} MiB, more than the {MAX_GEOJSON_BYTES // 2**20} MiB allowed",
                 "simplify the annotations or export fewer of them",
             )
         return json.loads(path.read_bytes())
@@ -139,7 +139,7 @@ def _polygons(node: Any, name: str, depth: int = 0) -> Iterator[Polygon]:
             yield _polygon(part, name)
     else:
         what = f"a {kind}" if isinstance(kind, str) else "a value without a GeoJSON type"
-        raise SlideError(f"{name} holds {what[:60]}; only Polygon and MultiPolygon outline a region", _FIX)
+        raise SlideError(f"{name} contains {what[:60]}; only Polygon and MultiPolygon can outline a region", _FIX)
 
 
 def _list(value: Any, key: str, name: str) -> list[Any]:
@@ -151,15 +151,15 @@ def _list(value: Any, key: str, name: str) -> list[Any]:
 def _polygon(value: Any, name: str) -> Polygon:
     rings = [_ring(ring, name) for ring in _list(value, "coordinates", name)]
     if not rings:
-        raise SlideError(f"{name} holds a polygon without a ring", _FIX)
+        raise SlideError(f"{name} contains a polygon without a ring", _FIX)
     return rings
 
 
 def _ring(value: Any, name: str) -> Float64:
     points = _list(value, "points", name)
-    # A third number, a height, is allowed by GeoJSON and means nothing here.
+    # GeoJSON allows a third number, a height; it is ignored.
     if len(points) < 3 or not all(_is_point(point) for point in points):
-        raise SlideError(f"{name} holds a ring that is not a list of at least three finite [x, y] points", _FIX)
+        raise SlideError(f"{name} contains a ring that is not a list of at least three finite [x, y] points", _FIX)
     return np.array([point[:2] for point in points], dtype=np.float64)
 
 

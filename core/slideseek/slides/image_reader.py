@@ -37,7 +37,7 @@ class ArraySlide(PyramidSlide):
         format: str = "array",  # noqa: A002 - the public name of the attribute
     ) -> None:
         if array.dtype != np.uint8 or array.ndim != 3 or array.shape[2] not in (3, 4) or 0 in array.shape:
-            raise ValueError(f"array: uint8 (h, w, 3) or (h, w, 4), not {array.dtype} {array.shape}")
+            raise ValueError(f"array must be uint8 (h, w, 3) or (h, w, 4), not {array.dtype} {array.shape}")
         height, width = array.shape[:2]
         resolution = mpp if isinstance(mpp, Resolution) else resolve({}, mpp, slide_id)
         super().__init__(slide_id, [Level(width, height, 1.0)], resolution, format=format)
@@ -60,7 +60,7 @@ def open_image(path: Path, slide_id: str, mpp: float | None) -> ArraySlide:
     """Open an image Pillow reads (PNG, JPEG, ...), decoded whole, or raise `SlideError`."""
     try:
         with _opening, warnings.catch_warnings():
-            # Pillow warns at half its limit and refuses at the limit: only the refusal matters to a person.
+            # Pillow warns at half its limit and raises at the limit: only the error matters here.
             warnings.simplefilter("ignore", Image.DecompressionBombWarning)
             image = Image.open(path)
     except Image.DecompressionBombError as error:
@@ -83,7 +83,7 @@ def open_image(path: Path, slide_id: str, mpp: float | None) -> ArraySlide:
 def _density(info: Mapping[Any, Any]) -> dict[str, str]:
     """Return the pixel density an image states, as properties; Pillow gives it in dots per inch."""
     dpi = info.get("dpi")
-    # Unit 0 of a JPEG is an aspect ratio, which says nothing physical.
+    # Unit 0 of a JPEG is an aspect ratio, not a physical resolution.
     if dpi is None or info.get("jfif_unit") == 0:
         return {}
     return {
@@ -94,7 +94,7 @@ def _density(info: Mapping[Any, Any]) -> dict[str, str]:
 
 
 def _rgb(image: Image.Image) -> UInt8:
-    """Return any Pillow mode as uint8 RGB, or RGBA where it knows transparency."""
+    """Convert any Pillow mode to uint8 RGB, or RGBA if it has transparency."""
     if image.mode in ("I", "F") or image.mode.startswith("I;16"):
         return np.repeat(eight_bit(np.asarray(image))[..., None], 3, axis=2)
     transparent = image.mode in ("RGBA", "LA", "PA", "La", "RGBa") or "transparency" in image.info

@@ -1,4 +1,4 @@
-"""Look at one slide before building: where its resolution comes from, its tissue, and what a selector would choose."""
+"""Look at one slide before building: its resolution and its source, its tissue, and the patches a selector chooses."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ BOX = (20, 20, 60)
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    """What is found on a slide: facts as plain data, and the picture of them.
+    """What was found on a slide: facts as plain data, and a picture.
 
-    mask: bool (h, w), the tissue on the thumbnail; None when the selector does not show it. dimensions: (width, height)
+    mask: bool (h, w), the tissue on the thumbnail; None if the selector does not report it. dimensions: (width, height)
     of the slide in level-0 pixels.
     """
 
@@ -40,9 +40,9 @@ class Inspection:
 def inspect_slide(
     path: Path, selector: Selector, mpp: float | None = None, slide_id: str = "", contours: Path | None = None
 ) -> Inspection:
-    """Open a slide, find its tissue as the selector does and select its patches.
+    """Open a slide, find its tissue and select its patches with the selector.
 
-    contours: GeoJSON that outlines the tissue to use, as a manifest may name for a slide.
+    contours: GeoJSON outline of the tissue to use, as a manifest may give for a slide.
     """
     with open_slide(path, slide_id, mpp) as slide:
         slide.contours = contours
@@ -55,7 +55,7 @@ def inspect_slide(
 
 
 def _tissue(slide: PyramidSlide, thumbnail: UInt8, selector: Selector) -> Mask | None:
-    """Return the tissue on the thumbnail, bool (h, w): as outlined, else as the selector finds it, if it can say."""
+    """Return the tissue on the thumbnail, bool (h, w): as outlined, else as the selector reports it, if it can."""
     if slide.contours is not None:
         return mask_from_geojson(slide.contours, slide.dimensions, thumbnail.shape[:2])
     if not isinstance(selector, TissueFinder):
@@ -70,7 +70,7 @@ def _tissue(slide: PyramidSlide, thumbnail: UInt8, selector: Selector) -> Mask |
 
 
 def draw(thumbnail: UInt8, mask: Mask | None, patches: Patches, slide: PyramidSlide) -> UInt8:
-    """Draw the slide twice, side by side: with its tissue outlined and glass dimmed, and with the patches framed.
+    """Draw the slide twice, side by side: with its tissue outlined and the glass dimmed, and with the patches framed.
 
     Without a mask nothing is outlined or dimmed.
     """
@@ -90,7 +90,7 @@ def draw(thumbnail: UInt8, mask: Mask | None, patches: Patches, slide: PyramidSl
 
 
 def _patch_notes(slide: PyramidSlide, patches: Patches) -> list[str]:
-    """Say what is odd about the patches: finer than the scan, or larger than the slide."""
+    """Return notes on unusual patches: finer than the scan, or larger than the slide."""
     if not len(patches):
         return []
     finer = finer_than_scanned(slide.mpp, float(patches.mpp.min()))
@@ -104,7 +104,7 @@ def _patch_notes(slide: PyramidSlide, patches: Patches) -> list[str]:
 def _facts(slide: PyramidSlide, mask: Mask | None, patches: Patches, path: Path) -> dict[str, Any]:
     width, height = slide.dimensions
     resolution = slide.resolution
-    unseen = ["the selector does not state where it sees tissue: no outline is drawn"] if mask is None else []
+    unseen = ["the selector does not report where it finds tissue: no outline is drawn"] if mask is None else []
     return {
         "slide": slide.id,
         "path": str(path),

@@ -8,16 +8,16 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 MIN_LEVEL_SIDE = 400
-"""A downsample that is only a ratio of sizes is known to one pixel; 400 pixels keep its error at 0.25 % of a width."""
+"""Least width for a downsample computed from sizes: its error is one pixel, at 400 pixels 0.25 % of the width."""
 
 LEVEL_SLACK = 1.005
-"""Enlargement allowed before a finer level is read: µm per pixel are rarely known to half a percent."""
+"""Enlargement allowed before a finer level is read: µm per pixel is rarely known to half a percent."""
 
 _MIN_BOX = 1e-3
 
 
 class Level(NamedTuple):
-    """Width and height in pixels of a pyramid level, and level-0 pixels per pixel of it."""
+    """Width and height in pixels of a pyramid level, and level-0 pixels per level pixel."""
 
     width: int
     height: int
@@ -25,7 +25,7 @@ class Level(NamedTuple):
 
 
 class Box(NamedTuple):
-    """A rectangle, edges in pixels of some frame, x to the right and y down; edges may be fractional."""
+    """A rectangle, with edges in pixels of some frame, x to the right and y down; edges may be fractional."""
 
     left: float
     top: float
@@ -33,7 +33,7 @@ class Box(NamedTuple):
     bottom: float
 
     def outside(self, dimensions: tuple[int, int]) -> bool:
-        """Tell whether nothing of the box lies within (0, 0, width, height)."""
+        """Return whether no part of the box lies within (0, 0, width, height)."""
         return self.right <= 0 or self.bottom <= 0 or self.left >= dimensions[0] or self.top >= dimensions[1]
 
 
@@ -46,9 +46,9 @@ class Window(NamedTuple):
 
 
 def exact_downsample(base: Level, width: int, height: int, ratio: float) -> float:
-    """Return the factor a level was shrunk by.
+    """Return the factor by which a level was reduced.
 
-    ratio: mean of the ratios of the sizes, which is what OpenSlide gives. A level of 1649 pixels made from 3299 by
+    ratio: mean of the size ratios, as OpenSlide reports it. A level of 1649 pixels made from 3299 by
     halving has the ratio 2.0006 and the factor 2: writers drop the odd pixel, they do not stretch. Taking the ratio
     would shift the far end of such a slide by the width of a cell.
     """
@@ -60,7 +60,7 @@ def exact_downsample(base: Level, width: int, height: int, ratio: float) -> floa
 
 
 def choose_level(levels: Sequence[Level], scale: float) -> int:
-    """Return the coarsest level that has at least the detail asked; `scale` is level-0 pixels per output pixel."""
+    """Return the coarsest level with at least the requested detail; `scale` is level-0 pixels per output pixel."""
     best = 0
     for index, level in enumerate(levels):
         fine_enough = level.downsample <= scale * LEVEL_SLACK
@@ -74,9 +74,9 @@ def choose_level(levels: Sequence[Level], scale: float) -> int:
 class Placement:
     """Where level 0 lies in a level.
 
-    address: the factor by which the reader turns a level-0 origin into level pixels when it is asked for a region. It
-    may differ from the level's downsample; then a region starts between two pixels of the level and the reader
-    interpolates, which the box of a window takes into account.
+    address: the factor by which the reader converts a level-0 origin to level pixels. It may differ from the level's
+    downsample. A region then starts between two pixels of the level and the reader interpolates; the box of a window
+    takes this into account.
     """
 
     base: Level
@@ -84,11 +84,11 @@ class Placement:
     address: float
 
     def window(self, part: Box, whole: Box, size: tuple[int, int], *, margin: bool = True) -> Window:
-        """Return what to decode so that `part` (level-0 pixels) can be resampled to `size` (w, h) output pixels.
+        """Return what to decode to resample `part` (level-0 pixels) to `size` (w, h) output pixels.
 
-        margin: also decode what the filter looks at beyond the part, so that neighbouring patches join without a seam;
-        beyond the edge of the slide it looks only where `whole` itself reaches there, so that the rim of a slide does
-        not turn white.
+        margin: also decode the pixels the filter needs beyond the part, so neighbouring patches join without a seam.
+        Beyond the edge of the slide it does so only where `whole` reaches there; otherwise the rim of a slide would
+        turn white.
         """
         lengths = (self.base.width, self.level.width), (self.base.height, self.level.height)
         x, width, left, right = self._span(part[0::2], whole[0::2], lengths[0], size[0], margin)
@@ -107,7 +107,7 @@ class Placement:
         base, level = lengths
         last = self._end(part[1], base, level)
         first = min(part[0] / self.level.downsample, last - _MIN_BOX)
-        # Pixels that are only copied need no neighbours.
+        # Pixels that are copied unchanged need no neighbours.
         copied = first.is_integer() and last - first == pixels
         support = max(1.0, (last - first) / pixels) if margin and not copied else 0.0
         lowest = min(0.0, whole[0] / self.level.downsample)
@@ -118,10 +118,10 @@ class Placement:
         return origin, length, max(0.0, first - start), min(float(length), last - start)
 
     def _end(self, edge: float, base: int, level: int) -> float:
-        """Turn a right or bottom edge from level 0 to the level.
+        """Convert a right or bottom edge from level 0 to the level.
 
-        A level of floor(base / 2) pixels ends half a pixel before base / 2; what is inside the slide must not reach
-        beyond its end, or a white rim appears.
+        A level of floor(base / 2) pixels ends half a pixel before base / 2. An edge inside the slide must not lie
+        beyond that end, or a white rim appears.
         """
         scaled = edge / self.level.downsample
         return min(scaled, float(level)) if edge <= base else scaled

@@ -1,15 +1,15 @@
-"""How much a file may make slideseek decode: limits against decompression bombs, hostile files and wrong units."""
+"""Limits on what is decoded: against decompression bombs, hostile files and wrong units."""
 
 from __future__ import annotations
 
 MAX_PLAIN_PIXELS = 178_956_970
-"""Pixels of an image that must be decoded whole: the limit Pillow sets against decompression bombs, 0.5 GiB of RGB."""
+"""Most pixels of an image decoded whole: Pillow's limit against decompression bombs, 0.5 GiB of RGB."""
 
 MAX_OUTPUT_PIXELS = 2**26
-"""Pixels one call of a slide's `read` or `thumbnail` may return (8192 x 8192)."""
+"""Most pixels that one `read` or `thumbnail` of a slide may return (8192 x 8192)."""
 
 MAX_SOURCE_PIXELS = 2**28
-"""Pixels one `read` may decode (16384 x 16384): beyond it a patch is a mistake of units, not a patch."""
+"""Most pixels one `read` may decode (16384 x 16384): a larger patch is a mistake in units."""
 
 MAX_GEOJSON_BYTES = 64 * 2**20
-"""Largest annotation file read; a finely outlined slide takes some 5 MiB."""
+"""Largest annotation file to read; a finely outlined slide takes about 5 MiB."""

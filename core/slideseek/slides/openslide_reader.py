@@ -1,4 +1,4 @@
-"""Whole-slide formats through OpenSlide: Aperio, Hamamatsu, MIRAX, Leica, DICOM, tiled TIFF and the rest."""
+"""Whole-slide formats read with OpenSlide: Aperio, Hamamatsu, MIRAX, Leica, DICOM, tiled TIFF and others."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _WHITE = (255, 255, 255)
 
 
 class OpenSlideReader(PyramidSlide):
-    """A slide OpenSlide reads. Raises `openslide.OpenSlideError` when it cannot be opened.
+    """A slide read with OpenSlide. Raises `openslide.OpenSlideError` if it cannot be opened.
 
-    properties: everything OpenSlide says about the file. Colours are the file's own; its ICC profile is not applied.
+    properties: everything OpenSlide reports about the file. Colours are the file's own; its ICC profile is not applied.
     """
 
     def __init__(self, path: Path, slide_id: str, mpp: float | None) -> None:
@@ -60,8 +60,8 @@ class OpenSlideReader(PyramidSlide):
     ) -> Image.Image:
         """Read once more on a fresh handle that no other thread uses.
 
-        An error makes every later call on a handle fail, in all threads, so the region at fault may be another
-        thread's. The shared handle is replaced but not closed, because others may be inside it: it is released with its
+        An error makes every later call on a handle fail, in all threads, so the faulty region may be another thread's.
+        The shared handle is replaced but not closed, because other threads may be using it: it is released with its
         last reference.
         """
         alone = self._reopen()
@@ -87,7 +87,7 @@ class OpenSlideReader(PyramidSlide):
 
 
 def _colour(text: str) -> tuple[int, int, int]:
-    """Return the background colour a file names as RRGGBB; white when it names none."""
+    """Return the background colour a file states as RRGGBB; white if it states none."""
     try:
         red, green, blue = bytes.fromhex(text)
     except ValueError:

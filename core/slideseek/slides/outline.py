@@ -1,4 +1,4 @@
-"""The rings around the objects of a mask, exactly: they run along the edges of pixels."""
+"""Exact rings around the objects of a mask: they run along pixel edges."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def outlines(mask: Mask) -> list[list[Float64]]:
     edges = [bytearray(edge.tobytes()) for edge in leaving]
     for y, x in np.argwhere(leaving[0]).tolist():
         if edges[0][y * stride + x]:
-            # Going down the rows, the outer ring of an object is met before any of its holes.
+            # Scanning down the rows, an object's outer ring comes before any of its holes.
             objects[labels[y, x] - 1].append(_trace(edges, stride, y * stride + x))
     return objects
 
@@ -41,15 +41,15 @@ def _edges(mask: Mask) -> list[Mask]:
 
 
 def _trace(edges: list[bytearray], stride: int, start: int) -> Float64:
-    """Follow the edges from corner `start` to the right until they close, and take them out.
+    """Follow the edges from corner `start` to the right until they close, and remove them.
 
-    A corner is numbered y * stride + x. Returned are the corners where the ring turns.
+    A corner is numbered y * stride + x. Returns the corners where the ring turns.
     """
     steps = (1, stride, -1, -stride)
     corners, at, heading = [start], start, 0
     while True:
         at += steps[heading]
-        # The sharpest turn towards the object first, so that objects that only touch at a corner stay apart.
+        # Try the sharpest turn towards the object first: objects that touch only at a corner stay separate.
         turn = next(turn % 4 for turn in (heading + 1, heading, heading + 3) if edges[turn % 4][at])
         edges[turn][at] = 0
         if turn != heading:

@@ -1,4 +1,4 @@
-"""Read the pixels of selected patches, a bounded number at a time, and count what cannot be read."""
+"""Read the pixels of selected patches, a bounded number at a time, and count those that cannot be read."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from slideseek.interfaces import Slide
 from slideseek.types import Int64, Patches, UInt8
 
 READ_AT_ONCE = 32
-"""Patches held together: fixed, so that a result cannot depend on how work was cut up."""
+"""Patches per batch: fixed, so results do not depend on how the work is divided."""
 
 MAX_UNREADABLE = 0.01
-"""Share of a slide's patches that may be unreadable and left out; beyond it the slide fails."""
+"""Share of a slide's patches that may be unreadable and left out; above it the slide fails."""
 
 
 def read_mpp(patches: Patches, side: int) -> float:
-    """Return the finest resolution, in µm per pixel, that patches are read at when read `side` pixels wide."""
+    """Return the finest resolution, in µm per pixel, at which patches are read if read `side` pixels wide."""
     return float(patches.mpp.min()) * patches.size / side
 
 
@@ -27,8 +27,8 @@ def patch_images(
 ) -> Iterator[tuple[Int64, UInt8]]:
     """Yield (rows, images) until all patches are read: int64 (m,) positions in `patches`, uint8 (m, side, side, 3).
 
-    side: pixels each patch is read at; its field is that of `patches` whatever the side. A patch that cannot be
-    decoded is left out; when more than `max_unreadable` of all cannot, a `SlideError` is raised.
+    side: pixels each patch is read at; the field of view does not depend on it. A patch that cannot be decoded is left
+    out; if more than `max_unreadable` of all patches cannot, a `SlideError` is raised.
     """
     allowed = int(max_unreadable * len(patches))
     unreadable = 0
@@ -44,8 +44,8 @@ def patch_images(
                 if unreadable > allowed:
                     raise SlideError(
                         f"{unreadable} of the first {row + 1} patches cannot be read,"
-                        f" {allowed} of {len(patches)} may be ({error.cause})",
-                        "copy the slide again from its source; it is damaged",
+                        f" at most {allowed} of {len(patches)} may fail ({error.cause})",
+                        "the file is damaged: copy the slide again from its source",
                     ) from error
                 continue
             rows.append(row)

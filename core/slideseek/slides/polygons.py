@@ -1,14 +1,14 @@
 """What lies inside polygons: pixels of a mask and single points, by the same even-odd rule.
 
-A point is inside when a ray from it to the left crosses the edges of all rings an odd number of times. So holes may
-overlap, and an outline drawn by hand may cross itself. Edges are half open: of two polygons that share an edge exactly
-one holds a point on it.
+A point is inside if a ray from it to the left crosses the edges of all rings an odd number of times. Holes may
+therefore overlap, and an outline drawn by hand may cross itself. Edges are half open: of two polygons that share an
+edge, exactly one contains a point on it.
 
 shapely does not fit. A point on a shared edge is in neither polygon for `contains_xy` and in both for `intersects_xy`:
-tissue outlined in two pieces would lose a line of pixels or count it twice. Holes that overlap or leave the outer ring
-follow another rule there. And it fills no mask: testing every pixel of 4096 x 4096 takes 1.9 s and 256 MiB of
-coordinates, `fill` takes 0.1 s. For 100,000 points in rows both take 0.007 s; for points scattered anywhere shapely
-takes 0.02 s and `points_in_polygons` 0.06 s.
+tissue outlined in two pieces would lose a line of pixels or count it twice. It treats holes that overlap or leave the
+outer ring differently. And it cannot fill a mask: testing every pixel of 4096 x 4096 takes 1.9 s and 256 MiB of
+coordinates, while `fill` takes 0.1 s. For 100,000 points in rows both take 0.007 s; for scattered points shapely takes
+0.02 s and `points_in_polygons` 0.06 s.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Polygon: TypeAlias = list[Float64]
 """Rings of float64 (n, 2), x and y in level-0 pixels: the outer one first, then the holes."""
 
 _CROSSINGS = 2**20
-"""Crossings of edges and rows held at once, which bounds the memory a hostile polygon can take."""
+"""Crossings of edges and rows held at once: bounds the memory a hostile polygon can use."""
 
 
 def fill(rings: Sequence[Float64], shape: tuple[int, int]) -> Mask:
@@ -50,7 +50,7 @@ def fill_polygons(polygons: Iterable[Polygon], scale: tuple[float, float], shape
     mask = np.zeros(shape, dtype=np.bool_)
     for rings in polygons:
         scaled = [ring * np.array(scale) for ring in rings]
-        # Only the part of the mask around the polygon: a file may hold thousands of small ones.
+        # Fill only the part of the mask around the polygon: a file may contain thousands of small ones.
         left, top = (max(0, math.floor(edge)) for edge in scaled[0].min(axis=0))
         right, bottom = np.minimum(np.ceil(scaled[0].max(axis=0)), shape[::-1]).astype(int)
         if left < right and top < bottom:
@@ -60,7 +60,7 @@ def fill_polygons(polygons: Iterable[Polygon], scale: tuple[float, float], shape
 
 
 def points_in_polygons(polygons: Iterable[Polygon], points: Float64) -> Mask:
-    """Say which points, float64 (n, 2) in the frame of the polygons, lie in one of the polygons: bool (n,)."""
+    """Return which points, float64 (n, 2) in the frame of the polygons, lie in one of the polygons: bool (n,)."""
     held = np.zeros(len(points), dtype=np.bool_)
     for rings in polygons:
         corners = np.concatenate(rings)
@@ -70,7 +70,7 @@ def points_in_polygons(polygons: Iterable[Polygon], points: Float64) -> Mask:
 
 
 def _points_in_rings(rings: Sequence[Float64], points: Float64) -> Mask:
-    """Say which points, float64 (n, 2), lie inside the rings of one polygon: bool (n,)."""
+    """Return which points, float64 (n, 2), lie inside the rings of one polygon: bool (n,)."""
     rows, row_of = np.unique(points[:, 1], return_inverse=True)
     # Complex numbers are ordered by their real part, then by their imaginary one: here by row, then by x.
     places = row_of + 1j * points[:, 0]
@@ -84,21 +84,21 @@ def _points_in_rings(rings: Sequence[Float64], points: Float64) -> Mask:
 def _inside(
     rings: Sequence[Float64], rows: Float64, count: int, first_right_of: Callable[[Int64, Float64], Int64]
 ) -> Mask:
-    """Say which of `count` samples, numbered row by row and from left to right, lie inside the rings: bool (count,).
+    """Return which of `count` samples, numbered row by row from left to right, lie inside the rings: bool (count,).
 
     rows: float64 (r,), the y of each row, ascending. first_right_of: the number of the first sample at or to the right
     of each crossing, given its row (k,) and its x (k,).
     """
     flips = np.zeros(count + 1, dtype=np.uint8)
     for row, x in _crossings(rings, rows):
-        # Overflow does no harm: 256 is even.
+        # Overflow is harmless: 256 is even.
         np.add.at(flips, first_right_of(row, x), np.uint8(1))
     # A closed ring crosses a row an even number of times, so no row passes a flip on to the next.
     return np.asarray(np.cumsum(flips[:-1], dtype=np.uint8) & 1, dtype=np.bool_)
 
 
 def _crossings(rings: Sequence[Float64], rows: Float64) -> Iterator[tuple[Int64, Float64]]:
-    """Yield where edges cross rows, in bounded portions: the number of the row, int64 (k,), and x, float64 (k,)."""
+    """Yield where edges cross rows, in bounded portions: the row number, int64 (k,), and x, float64 (k,)."""
     start = np.concatenate(rings)
     end = np.concatenate([np.roll(ring, -1, axis=0) for ring in rings])
     # An edge crosses the rows from its upper end, included, to its lower end, left out: a corner counts once.

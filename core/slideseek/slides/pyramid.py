@@ -24,11 +24,11 @@ from slideseek.slides.resolution import Resolution
 from slideseek.types import UInt8
 
 _SMALLEST_BLOCK = 512
-"""Level pixels a block is wide when it is given up rather than split: about the size of a tile."""
+"""Width in level pixels at which an unreadable block is given up instead of split: about the size of a tile."""
 
 
 class PyramidSlide(ABC):
-    """A slide made of levels. Honours `slideseek.interfaces.Slide`; a reader adds only `_read_level`.
+    """A slide made of levels. Implements `slideseek.interfaces.Slide`; a reader adds only `_read_level`.
 
     unreadable: regions that could not be decoded so far. filled: pixels read so far that show the background because
     they lie outside the slide or are transparent in it. Several threads may read at once.
@@ -70,7 +70,7 @@ class PyramidSlide(ABC):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What is worth saying aloud about this slide."""
+        """Notes about this slide for the user."""
         return self.resolution.notes
 
     def read(self, xy: tuple[int, int], size: int, mpp: float) -> UInt8:
@@ -80,7 +80,7 @@ class PyramidSlide(ABC):
         A region that cannot be decoded raises `SlideError`; the slide stays usable.
         """
         if size < 1 or not (math.isfinite(mpp) and mpp > 0):
-            raise ValueError(f"read: size at least 1 and mpp above 0, not {size} and {mpp}")
+            raise ValueError(f"read: size must be at least 1 and mpp above 0, not {size} and {mpp}")
         scale_x, scale_y = mpp / self.resolution.mpp_x, mpp / self.resolution.mpp_y
         level = choose_level(self.levels, min(scale_x, scale_y))
         downsample = self.levels[level].downsample
@@ -89,7 +89,7 @@ class PyramidSlide(ABC):
             raise SlideError(
                 f"a patch of {size} px at {mpp:g} µm/px of slide {self.id!r} needs {source:.2g} pixels to be decoded "
                 f"(at most {MAX_SOURCE_PIXELS:.2g}, and {MAX_OUTPUT_PIXELS:.2g} in the patch)",
-                "ask for a smaller size or a finer resolution",
+                "use a smaller size or a finer resolution",
             )
         x, y = xy
         try:
@@ -103,11 +103,11 @@ class PyramidSlide(ABC):
     def thumbnail(self, side: int) -> UInt8:
         """Return RGB uint8 (h, w, 3) of the whole slide, the longer side at most `side` pixels and never enlarged.
 
-        It is made of the pyramid's pixels, never of the label, macro or thumbnail images stored beside them. What
-        cannot be decoded shows the background and is counted in `unreadable`.
+        It is made from the pyramid, never from the label, macro or thumbnail images stored with it. Regions that
+        cannot be decoded show the background and are counted in `unreadable`.
         """
         if not 1 <= side <= math.isqrt(MAX_OUTPUT_PIXELS):
-            raise ValueError(f"thumbnail: side between 1 and {math.isqrt(MAX_OUTPUT_PIXELS)}, not {side}")
+            raise ValueError(f"thumbnail: side must be between 1 and {math.isqrt(MAX_OUTPUT_PIXELS)}, not {side}")
         width, height = self.dimensions
         scale = max(1.0, max(width, height) / side)
         size = max(1, round(width / scale)), max(1, round(height / scale))
@@ -130,7 +130,7 @@ class PyramidSlide(ABC):
     def _read_level(self, level: int, xy: tuple[int, int], size: tuple[int, int]) -> Image.Image:
         """Return `size` (w, h) pixels of a level as RGB or RGBA; `xy` is the top-left in level-0 pixels.
 
-        The region may reach beyond the level: what lies outside is transparent.
+        The region may extend beyond the level: pixels outside are transparent.
         """
 
     def _render(self, box: Box, size: tuple[int, int], level: int, *, spare_damage: bool = False) -> tuple[UInt8, int]:
@@ -177,7 +177,7 @@ class PyramidSlide(ABC):
             bare = placement.window(part, box, shape, margin=False)
             if bare.size == window.size:
                 raise
-            # The damage may lie in the margin: that alone must not lose the part.
+            # The damage may lie only in the margin: the part itself must not be lost.
             return bare, self._read_level(level, bare.origin, bare.size)
 
     def _count(self, *, filled: int = 0, unreadable: int = 0) -> None:

@@ -1,4 +1,4 @@
-"""Open a slide of any kind, or say in one line why not."""
+"""Open a slide of any kind, or raise an error that explains why not."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from slideseek.slides.tiff_reader import open_tiff
 def open_slide(path: Path, slide_id: str = "", mpp: float | None = None) -> PyramidSlide:
     """Open a whole-slide image or a plain image.
 
-    slide_id: its name in the archive, the file's stem when empty. mpp: µm per pixel stated by the user, which overrides
-    what the file says. Raises `SlideError` for anything that is not a readable slide of known resolution.
+    slide_id: its name in the archive, the file's stem if empty. mpp: µm per pixel stated by the user, which overrides
+    the file. Raises `SlideError` for anything that is not a readable slide of known resolution.
     """
     path = Path(path)
     slide_id = slide_id or path.stem
     is_tiff = first_bytes(path).startswith(MAGIC)
     vendor = openslide.OpenSlide.detect_format(path)
-    # Hamamatsu writes 64-bit offsets into 32 bits: the layout of such a file cannot be followed by the rules.
+    # Hamamatsu writes 64-bit offsets into 32 bits: the standard layout check does not work for such a file.
     if is_tiff and vendor != "hamamatsu":
         _check_complete(path)
     if vendor is None:
         if path.suffix.lower() == ".mrxs":
-            # The file itself is a JPEG thumbnail: without its folder it must not pass for the slide.
+            # The file itself is a JPEG thumbnail: without its folder it must not be taken for the slide.
             raise SlideError(
                 f"{path.name} cannot be read without the folder {path.with_suffix('')}/ that holds its pixels",
-                "copy that folder too, beside the .mrxs file",
+                "also copy that folder, next to the .mrxs file",
             )
         return open_tiff(path, slide_id, mpp) if is_tiff else open_image(path, slide_id, mpp)
     try:

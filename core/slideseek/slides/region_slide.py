@@ -1,4 +1,4 @@
-"""A part of a slide, seen as a slide of its own."""
+"""A part of a slide as a slide of its own."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _DARK = 48
 
 
 class RegionSlide:
-    """Show `width` x `height` level-0 pixels of a slide from (x, y) on, so that any selector can work on a region.
+    """Present `width` x `height` level-0 pixels of a slide, from (x, y), as a slide that any selector can use.
 
     Coordinates are the region's own: add `origin` to get those of the slide. polygons: in the slide's coordinates;
-    outside them the thumbnail shows empty background, so that tissue is found inside only.
+    outside them the thumbnail shows empty background, so tissue is found only inside.
     """
 
     def __init__(self, slide: Slide, x: int, y: int, width: int, height: int, polygons: Sequence[Polygon] = ()) -> None:
@@ -32,7 +32,7 @@ class RegionSlide:
 
     @classmethod
     def of(cls, slide: Slide, area: Area) -> RegionSlide:
-        """Show an area of a slide."""
+        """Return an area of a slide as a slide."""
         return cls(slide, *area.box, area.polygons)
 
     @property
@@ -52,11 +52,11 @@ class RegionSlide:
 
     @property
     def contours(self) -> Path | None:
-        """A region is drawn by hand: the slide's own outline, in other coordinates, does not apply."""
+        """None: the region replaces the slide's own outline, which is in other coordinates."""
         return None
 
     def read(self, xy: tuple[int, int], size: int, mpp: float) -> UInt8:
-        """Read a patch; what lies beyond the region shows the slide."""
+        """Read a patch; beyond the region it shows the rest of the slide."""
         return self._slide.read((xy[0] + self.origin[0], xy[1] + self.origin[1]), size, mpp)
 
     def thumbnail(self, side: int) -> UInt8:

@@ -1,4 +1,4 @@
-"""Exact resampling of a piece of an image, and how a large piece is cut.
+"""Exact resampling of a part of an image, and how a large part is divided.
 
 The filter is Pillow's BILINEAR with a fractional source box: a triangle as wide as one output pixel on either side when
 shrinking (so it does not alias) and linear interpolation when enlarging. It never overshoots, so glass stays white and
@@ -16,7 +16,7 @@ from PIL import Image
 from slideseek.slides.levels import Box
 
 BLOCK_PIXELS = 2**24
-"""Pixels decoded at once: a large region is put together from blocks, so memory does not depend on its size."""
+"""Pixels decoded at once: a large region is assembled from blocks, so memory does not depend on its size."""
 
 
 class Cells(NamedTuple):
@@ -29,7 +29,7 @@ class Cells(NamedTuple):
 
 
 def blocks(box: Box, size: tuple[int, int], downsample: float) -> Iterator[tuple[Box, Cells]]:
-    """Cut a box (level-0 pixels) and its output of `size` (w, h) into parts that are decoded one at a time."""
+    """Divide a box (level-0 pixels) and its output of `size` (w, h) into parts that are decoded one at a time."""
     side = math.isqrt(BLOCK_PIXELS)
     columns = max(1, int(side * downsample * size[0] / (box.right - box.left)))
     rows = max(1, int(side * downsample * size[1] / (box.bottom - box.top)))
@@ -37,7 +37,7 @@ def blocks(box: Box, size: tuple[int, int], downsample: float) -> Iterator[tuple
 
 
 def quarters(part: Box, cells: Cells) -> Iterator[tuple[Box, Cells]]:
-    """Cut one part in four (fewer where it has a single row or column of output pixels)."""
+    """Divide one part into four (fewer if it has a single row or column of output pixels)."""
     return _cut(part, cells, -(-(cells.right - cells.left) // 2), -(-(cells.bottom - cells.top) // 2))
 
 
@@ -60,7 +60,7 @@ def _cut(box: Box, cells: Cells, columns: int, rows: int) -> Iterator[tuple[Box,
 
 
 def flatten(image: Image.Image, background: tuple[int, int, int]) -> tuple[Image.Image, Image.Image | None]:
-    """Return the image as RGB over the background, and its alpha where any pixel is not opaque."""
+    """Return the image as RGB over the background, and its alpha if any pixel is not opaque."""
     if image.mode == "RGB":
         return image, None
     alpha = image.getchannel("A")

@@ -1,8 +1,8 @@
-"""Decide the physical resolution of a slide: µm per pixel is the truth, magnification only a nickname.
+"""Determine the physical resolution of a slide in µm per pixel; a magnification is only a nominal value.
 
 Everything works on a mapping of property names to strings (OpenSlide's names), so no file is needed. Fields are tried
 in this order: what the user states, `openslide.mpp-x/y`, the vendor's own keys, the TIFF resolution tags. The first one
-that is present counts; it is never replaced silently by another one that looks nicer.
+present is used; it is never silently replaced by another that looks better.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from dataclasses import dataclass
 from slideseek.errors import SlideError
 
 PLAUSIBLE_MPP = (0.05, 5.0)
-"""µm per pixel a slide scanner can produce; a value outside is a wrong unit or a default of some software."""
+"""µm per pixel a slide scanner can produce; any other value is a wrong unit or a software default."""
 
 NOTE_ANISOTROPY = 0.01
 MAX_ANISOTROPY = 0.20
 NOTE_CONFLICT = 0.05
 NOTE_OBJECTIVE_FACTOR = 2.0
 
-HOW_TO_STATE = "state it: 'slideseek add SLIDE --mpp N', or an `mpp` column of the manifest"
+HOW_TO_STATE = "state it: 'slideseek add SLIDE --mpp N', or an `mpp` column in the manifest"
 
 _PRINT_MPP = 25_400.0 / 1_200
-"""µm per dot of the finest printers: a coarser density in a file says nothing about a scanner."""
+"""µm per dot of the finest printers: a coarser density in a file does not come from a scanner."""
 
 _MICROMETRES = {"inch": 25_400.0, "centimeter": 10_000.0}
 
@@ -38,7 +38,7 @@ _VENDOR_KEYS: tuple[tuple[str, str, float], ...] = (
         1.0,
     ),
     ("ventana.ScanRes", "ventana.ScanRes", 1.0),
-    # DICOM gives millimetres, rows (y) before columns (x).
+    # DICOM uses millimetres, rows (y) before columns (x).
     (
         "dicom.SharedFunctionalGroupsSequence[0].PixelMeasuresSequence[0].PixelSpacing[1]",
         "dicom.SharedFunctionalGroupsSequence[0].PixelMeasuresSequence[0].PixelSpacing[0]",
@@ -64,7 +64,7 @@ _OBJECTIVE_KEYS = (
 
 @dataclass(frozen=True, slots=True)
 class Resolution:
-    """The resolution of level 0 in µm per pixel, the field it comes from, and what is worth saying about it."""
+    """The resolution of level 0 in µm per pixel, the field it comes from, and notes on it."""
 
     mpp_x: float
     mpp_y: float
@@ -79,7 +79,7 @@ class Resolution:
 
 @dataclass(frozen=True, slots=True)
 class _Field:
-    """One statement of the file about its resolution; `notes` say how its text was understood."""
+    """One statement of the file about its resolution; `notes` explain how its text was read."""
 
     source: str
     mpp_x: float
@@ -94,24 +94,24 @@ class _Field:
 def nominal_mpp(magnification: float) -> float:
     """Return the µm per pixel a magnification usually stands for: 10 / magnification (20x = 0.5)."""
     if not (math.isfinite(magnification) and magnification > 0):
-        raise ValueError(f"magnification: a number above 0, not {magnification}")
+        raise ValueError(f"magnification must be a number above 0, not {magnification}")
     return 10.0 / magnification
 
 
 def describe_magnification(magnification: float) -> str:
-    """Return the echo of a magnification in words, e.g. "20x = 0.50 µm/px (nominal)"."""
+    """Describe a magnification, e.g. "20x = 0.50 µm/px (nominal)"."""
     return f"{magnification:g}x = {nominal_mpp(magnification):.2f} µm/px (nominal)"
 
 
 def finer_than_scanned(slide_mpp: float, asked: float) -> str:
-    """Return a note when `asked` is finer than the scan (2 % of slack for rounded values), else ""."""
+    """Return a note if `asked` is finer than the scan (with 2 % tolerance for rounded values), else ""."""
     if asked < slide_mpp * 0.98:
-        return f"asked {asked:.2f} µm/px but the slide has only {slide_mpp:.2f}: upsampled"
+        return f"patches of {asked:.2f} µm/px are upsampled: the slide has only {slide_mpp:.2f}"
     return ""
 
 
 def objective_power(properties: Mapping[str, str]) -> float | None:
-    """Return the magnification of the objective the file names, or None."""
+    """Return the objective magnification stated in the file, or None."""
     for key in _OBJECTIVE_KEYS:
         value, _ = _number(properties.get(key, ""))
         if value is not None and 0 < value < 1_000:
@@ -120,9 +120,9 @@ def objective_power(properties: Mapping[str, str]) -> float | None:
 
 
 def resolve(properties: Mapping[str, str], stated: float | None = None, name: str = "the slide") -> Resolution:
-    """Return the resolution of a slide from its properties, or raise `SlideError` with the way to state it.
+    """Return the resolution of a slide from its properties, or raise `SlideError` that explains how to state it.
 
-    stated: what the user says (manifest column or option); it overrides the file, and a disagreement is noted.
+    stated: the user's value (manifest column or option); it overrides the file, and a difference is noted.
     """
     fields, unusable = _fields(properties)
     objective = objective_power(properties)
@@ -134,25 +134,25 @@ def resolve(properties: Mapping[str, str], stated: float | None = None, name: st
         _check(chosen, name, _how_to_state(objective))
     else:
         said = f" ({'; '.join(unusable)})" if unusable else ""
-        raise SlideError(f"{name} does not say its resolution in µm per pixel{said}", _how_to_state(objective))
+        raise SlideError(f"{name} does not state its resolution in µm per pixel{said}", _how_to_state(objective))
     reading = dict.fromkeys(note for field in (chosen, *fields) for note in field.notes)
     notes = (*reading, *unusable, *_remarks(chosen, fields, objective, overrides=stated is not None))
     return Resolution(chosen.mpp_x, chosen.mpp_y, chosen.source, notes)
 
 
 def _how_to_state(objective: float | None) -> str:
-    """Return how to state the resolution, with a suggestion where the file names its objective."""
+    """Return how to state the resolution, with a suggestion if the file states its objective."""
     if objective is None:
         return HOW_TO_STATE
     return f"{HOW_TO_STATE}; objective {objective:g}x suggests --mpp {nominal_mpp(objective):g}"
 
 
 def _check(field: _Field, name: str, fix: str) -> None:
-    """Raise `SlideError` for a resolution no scanner has and for pixels far from square."""
+    """Raise `SlideError` for a resolution no scanner has, and for pixels far from square."""
     low, high = PLAUSIBLE_MPP
     for value in (field.mpp_x, field.mpp_y):
         if not (math.isfinite(value) and low <= value <= high):
-            remark = ", a density for screens and printers" if _is_print_density(field) else ""
+            remark = ", a screen or print density" if _is_print_density(field) else ""
             raise SlideError(
                 f"{name} has an implausible resolution of {value:.4g} µm/px ({field.source}{remark}); "
                 f"{low:g} to {high:g} is allowed",
@@ -167,10 +167,10 @@ def _check(field: _Field, name: str, fix: str) -> None:
 
 
 def _remarks(chosen: _Field, others: list[_Field], objective: float | None, *, overrides: bool) -> Iterator[str]:
-    """Yield what a person should hear about the chosen value: pixels that are not square and every disagreement."""
+    """Yield notes on the chosen value: pixels that are not square, and every conflicting statement."""
     if _apart(chosen.mpp_x, chosen.mpp_y) > NOTE_ANISOTROPY:
         yield f"pixels are not square: {chosen.mpp_x:.4g} x {chosen.mpp_y:.4g} µm ({chosen.source})"
-    verb = "overrides" if overrides else "is used, but the file also says"
+    verb = "overrides" if overrides else "is used, but the file also states"
     for other in others:
         apart = max(_apart(chosen.mpp_x, other.mpp_x), _apart(chosen.mpp_y, other.mpp_y))
         if apart > NOTE_CONFLICT and not _is_print_density(other):
@@ -178,7 +178,7 @@ def _remarks(chosen: _Field, others: list[_Field], objective: float | None, *, o
     if objective is not None:
         factor = chosen.mpp / nominal_mpp(objective)
         if not 1 / NOTE_OBJECTIVE_FACTOR <= factor <= NOTE_OBJECTIVE_FACTOR:
-            yield f"{_describe(chosen)} does not go with the objective: {describe_magnification(objective)}"
+            yield f"{_describe(chosen)} does not match the objective: {describe_magnification(objective)}"
 
 
 def _describe(field: _Field) -> str:
@@ -187,7 +187,7 @@ def _describe(field: _Field) -> str:
 
 
 def _fields(properties: Mapping[str, str]) -> tuple[list[_Field], list[str]]:
-    """Return every statement about the resolution in order of trust, and a remark on each that is not a number."""
+    """Return every statement about the resolution in order of trust, and a remark on each invalid one."""
     read = [_pair(properties, *keys) for keys in (_OPENSLIDE_KEYS, *_VENDOR_KEYS)]
     read += [_tags(properties, prefix) for prefix in _TAG_PREFIXES]
     return [item for item in read if isinstance(item, _Field)], [
@@ -196,7 +196,7 @@ def _fields(properties: Mapping[str, str]) -> tuple[list[_Field], list[str]]:
 
 
 def _pair(properties: Mapping[str, str], key_x: str, key_y: str, factor: float) -> _Field | str:
-    """Read one number an axis; "" when neither is there, a remark when what is there is no number."""
+    """Read one number per axis; return "" if both are missing, and a remark if a value is not a number."""
     x, note_x = _number(properties.get(key_x, ""))
     y, note_y = _number(properties.get(key_y, ""))
     notes = [f"{key}: {note}" for key, note in {key_x: note_x, key_y: note_y}.items() if note]
@@ -204,10 +204,10 @@ def _pair(properties: Mapping[str, str], key_x: str, key_y: str, factor: float) 
         return "; ".join(notes)
     if x is None:
         x = y
-        notes.append(f"only {key_y} is known: taken for both axes")
+        notes.append(f"only {key_y} is known: used for both axes")
     if y is None:
         y = x
-        notes.append(f"only {key_x} is known: taken for both axes")
+        notes.append(f"only {key_x} is known: used for both axes")
     return _Field(key_x, (x or 0.0) * factor, (y or 0.0) * factor, tuple(notes))
 
 
@@ -224,7 +224,7 @@ def _tags(properties: Mapping[str, str], prefix: str) -> _Field | str:
 
 
 def _number(text: str) -> tuple[float | None, str]:
-    """Parse a number; the note says when it has a decimal comma, or is no number."""
+    """Parse a number; return a note if it has a decimal comma or is not a number."""
     clean = text.strip()
     if not clean:
         return None, ""
@@ -242,5 +242,5 @@ def _apart(a: float, b: float) -> float:
 
 
 def _is_print_density(field: _Field) -> bool:
-    """Tell whether a field is a density for screens or printers, which software writes without knowing the scanner."""
+    """Return whether a field is a screen or print density, which software writes without knowing the scanner."""
     return field.mpp >= _PRINT_MPP

@@ -1,4 +1,4 @@
-"""Why a file cannot be read as a slide: the error for each case, with what to do about it."""
+"""Why a file cannot be read as a slide: the error for each case, with its fix."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from slideseek.slides.limits import MAX_PLAIN_PIXELS
 
 
 def cannot_read(path: Path, error: OSError) -> SlideError:
-    """Return the error for a file whose bytes do not arrive."""
+    """Return the error for a file whose bytes cannot be read."""
     return SlideError(f"{path} cannot be read ({message(error)})", "check the disk or the network share")
 
 
 def not_a_slide(path: Path) -> SlideError:
     """Return the error for a file that is not an image at all."""
     if path.suffix.lower() in (".h5", ".hdf5", ".pt", ".npy", ".npz"):
-        fix = "import it with 'slideseek import', or add the slide's own file"
-        return SlideError(f"{path.name} holds features, not pixels", fix)
+        fix = "import it with 'slideseek import', or add the slide file itself"
+        return SlideError(f"{path.name} contains features, not pixels", fix)
     return SlideError(
-        f"{path.name} is not a slide OpenSlide or Pillow can read",
-        "check that it is a slide and not another file renamed, or copy it again",
+        f"{path.name} is not a slide that OpenSlide or Pillow can read",
+        "check that it is a slide and not a renamed file of another kind, or copy it again",
     )
 
 
 def damaged(path: Path, error: BaseException) -> SlideError:
-    """Return the error for a file that starts like a slide and cannot be decoded."""
+    """Return the error for a file that starts like a slide but cannot be decoded."""
     return SlideError(
         f"{path.name} is damaged, truncated or of an unsupported kind ({message(error)})",
         "copy the file again, or convert it to a pyramidal tiled TIFF",
@@ -33,7 +33,7 @@ def damaged(path: Path, error: BaseException) -> SlideError:
 
 
 def truncated(path: Path, missing: int) -> SlideError:
-    """Return the error for a file that ends before what it refers to."""
+    """Return the error for a file that ends before the data it refers to."""
     return SlideError(
         f"{path.name} is truncated or damaged: it refers to {missing:,} bytes beyond its end", "copy the file again"
     )
@@ -42,24 +42,24 @@ def truncated(path: Path, missing: int) -> SlideError:
 def too_many_pixels(path: Path) -> SlideError:
     """Return the error for an image too large to be decoded whole."""
     return SlideError(
-        f"{path.name} has more than {MAX_PLAIN_PIXELS:,} pixels, the most for an image that OpenSlide does not read",
+        f"{path.name} has more than {MAX_PLAIN_PIXELS:,} pixels, the limit for an image that OpenSlide cannot read",
         "convert it to a pyramidal tiled TIFF, which is read piece by piece",
     )
 
 
 def first_bytes(path: Path) -> bytes:
-    """Return the first bytes of a file, or raise `SlideError` for what is wrong with it as a file."""
+    """Return the first bytes of a file, or raise `SlideError` if it cannot be read."""
     try:
         if path.is_dir():
-            raise SlideError(f"{path} is a folder, not a slide", "name the slide files in it")
-        if path.exists() and not path.is_file():  # opening a pipe would wait for ever
-            raise SlideError(f"{path} is not a regular file", "name a slide file")
+            raise SlideError(f"{path} is a folder, not a slide", "give the slide files in it")
+        if path.exists() and not path.is_file():  # opening a pipe would block forever
+            raise SlideError(f"{path} is not a regular file", "give a slide file")
         with path.open("rb") as file:
             head = file.read(16)
     except FileNotFoundError as error:
         raise SlideError(f"{path} does not exist", "check the path") from error
     except PermissionError as error:
-        raise SlideError(f"{path} may not be read (permission denied)", "ask for permission to read it") from error
+        raise SlideError(f"{path} cannot be read (permission denied)", "get permission to read it") from error
     except OSError as error:
         raise cannot_read(path, error) from error
     if not head:

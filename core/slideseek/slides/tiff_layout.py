@@ -1,6 +1,6 @@
-"""Where the parts of a TIFF lie, to tell a file that was cut short from a complete one.
+"""The layout of a TIFF file, to detect a truncated one.
 
-A library that meets a cut file either fails with an obscure message or, worse, opens the pages that are left.
+On a truncated file, libraries fail with an obscure message or, worse, open only the remaining pages.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _MAX_DIRECTORIES = 10_000
 
 
 class _Format(NamedTuple):
-    """How a TIFF writes its numbers: byte order, number of entries, head of an entry, offset."""
+    """Number formats of a TIFF: byte order, number of entries, head of an entry, offset."""
 
     order: str
     entries: str
@@ -37,7 +37,7 @@ class _Format(NamedTuple):
 
     @property
     def inline(self) -> int:
-        """Bytes of a value that is kept in its entry."""
+        """Bytes of a value stored in its entry."""
         return struct.calcsize(self.offset)
 
 
@@ -54,7 +54,7 @@ class _Entry(NamedTuple):
 
 
 def missing_bytes(path: Path) -> int:
-    """Return by how many bytes the directories, tags and pixels of a TIFF reach beyond its end: 0 when complete."""
+    """Return by how many bytes the directories, tags and pixels of a TIFF extend beyond its end: 0 if complete."""
     size = path.stat().st_size
     with path.open("rb") as file:
         return max(0, max(_ends(file, size), default=0) - size)
@@ -98,13 +98,13 @@ def _pixel_ends(file: BinaryIO, tags: Mapping[int, _Entry], size: int, form: _Fo
     for offsets, counts in _PIXELS:
         if offsets in tags and counts in tags:
             starts, lengths = (_values(file, tags[tag], size, form) for tag in (offsets, counts))
-            # A tile of no bytes is empty glass: its offset means nothing.
+            # A tile of zero bytes is empty glass: ignore its offset.
             if starts.size == lengths.size and lengths.any():
                 yield int((starts + lengths)[lengths > 0].max())
 
 
 def _tags(block: bytes, first: int, form: _Format) -> Iterator[tuple[int, _Entry]]:
-    """Yield the entries of a directory whose first one lies at `first` of the file."""
+    """Yield the entries of a directory; the first one is at offset `first` of the file."""
     head = struct.calcsize(form.head)
     for place in range(0, len(block), head + form.inline):
         tag, kind, values = struct.unpack_from(form.head, block, place)
@@ -114,7 +114,7 @@ def _tags(block: bytes, first: int, form: _Format) -> Iterator[tuple[int, _Entry
 
 
 def _values(file: BinaryIO, entry: _Entry, size: int, form: _Format) -> Int64:
-    """Return the whole numbers of a tag, none when they are of another kind or beyond the end of the file."""
+    """Return the integers of a tag; none if they are of another type or beyond the end of the file."""
     if entry.kind not in _INTEGERS or entry.end > size:
         return np.zeros(0, np.int64)
     file.seek(entry.at)
@@ -123,6 +123,6 @@ def _values(file: BinaryIO, entry: _Entry, size: int, form: _Format) -> Int64:
 
 
 def _number(file: BinaryIO, kind: str) -> int:
-    """Read one number; 0, which refers to nothing, where the file ends."""
+    """Read one number; 0, which refers to nothing, beyond the end of the file."""
     data = file.read(struct.calcsize(kind))
     return int(struct.unpack(kind, data)[0]) if len(data) == struct.calcsize(kind) else 0

@@ -1,4 +1,4 @@
-"""The TIFF files that OpenSlide refuses: untiled, of unusual depth or compression."""
+"""TIFF files that OpenSlide cannot read: untiled, or of unusual depth or compression."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MIN_IS_WHITE, _PALETTE, _SEPARATED = 0, 3, 5
 _PLANES_APART = 2
 _UNITS = {2: "inch", 3: "centimeter"}
 
-# What tifffile has to say arrives as an exception too; without a handler Python prints its records to the terminal.
+# tifffile's log records repeat its exceptions; without a handler Python would print them to the terminal.
 logging.getLogger("tifffile").addHandler(logging.NullHandler())
 
 
@@ -38,13 +38,13 @@ def open_tiff(path: Path, slide_id: str, mpp: float | None) -> ArraySlide:
             array = _rgb(page, path)
     except SlideError:
         raise
-    except Exception as error:  # tifffile and its codecs raise many types for one thing: bytes they cannot decode
+    except Exception as error:  # tifffile and its codecs raise many types for bytes they cannot decode
         raise damaged(path, error) from error
     return ArraySlide(array, resolution, slide_id, format="tiff")
 
 
 def _density(page: Any) -> dict[str, str]:
-    """Return the resolution tags of a page as properties named like OpenSlide's."""
+    """Return the resolution tags of a page as properties with OpenSlide's names."""
     properties = {"tiff.ResolutionUnit": _UNITS.get(int(page.tags.valueof("ResolutionUnit", 2)), "none")}
     for axis in "XY":
         value = page.tags.valueof(f"{axis}Resolution")
@@ -54,7 +54,7 @@ def _density(page: Any) -> dict[str, str]:
 
 
 def _rgb(page: Any, path: Path) -> UInt8:
-    """Return a page as uint8 RGB, or RGBA where it has a fourth sample."""
+    """Return a page as uint8 RGB, or RGBA if it has a fourth sample."""
     data: NDArray[Any] = np.squeeze(page.asarray())
     photometric = int(page.photometric)
     if data.ndim == 3 and int(page.planarconfig) == _PLANES_APART:
@@ -67,7 +67,8 @@ def _rgb(page: Any, path: Path) -> UInt8:
         return np.repeat((255 - grey if photometric == _MIN_IS_WHITE else grey)[..., None], 3, axis=2)
     if data.ndim != 3 or data.shape[2] not in (3, 4):
         raise SlideError(
-            f"{path.name} holds an array of shape {data.shape}, not one RGB or grey image", "export one RGB image of it"
+            f"{path.name} contains an array of shape {data.shape}, not one RGB or grey image",
+            "export one RGB image of it",
         )
     if photometric == _SEPARATED:
         return np.asarray(Image.fromarray(eight_bit(data), "CMYK").convert("RGB"))

@@ -1,6 +1,6 @@
-"""Check that a component honours its interface, with toy data made on the spot.
+"""Check that a component follows its interface, with generated toy data.
 
-Plugin authors run every check of their kind over their class::
+Plugin authors run every check of their kind on their class::
 
     import pytest
     from slideseek.testing import encoder_checks
@@ -10,11 +10,11 @@ Plugin authors run every check of their kind over their class::
         check(MyEncoder)
 
 A check is a function that takes `make`, a callable returning a fresh component (the class itself, or a
-`lambda` that sets options), and raises `CheckFailed` with what was expected, what was got and how to mend it.
+`lambda` that sets options), and raises `CheckFailed` with the expected and the actual result and a fix.
 `run_checks(kind, make)` runs them all and returns one `CheckResult` each, without pytest.
 
 The toy data is public too: `toy_bags`, `toy_slide`, `toy_images` and `toy_codes` are small, seeded and cheap.
-Names are imported when they are first used, so that importing this package loads neither numpy nor a check.
+Names are imported on first use: importing this package loads neither numpy nor the checks.
 """
 
 from importlib import import_module

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 Make: TypeAlias = Callable[[], Any]
-"""Return a fresh component; called anew whenever a check needs another one."""
+"""Return a fresh component; called whenever a check needs one."""
 
 Check: TypeAlias = Callable[[Make], None]
 """A named function with a one-line docstring; raises `CheckFailed` when the component does not pass."""
 
 
-class CheckFailed(AssertionError):  # noqa: N818 - it reads as the outcome it is, beside pytest's own failures
-    """A component that does not honour its interface: what was expected, what was got, how to mend it."""
+class CheckFailed(AssertionError):  # noqa: N818 - the outcome of a check, shown like pytest's own failures
+    """A component that violates its interface: the expected result, the actual result, and a fix."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,14 +29,14 @@ class CheckResult:
     seconds: float
 
 
-def require(passed: bool, expected: str, got: str, mend: str) -> None:
+def require(passed: bool, expected: str, got: str, fix: str) -> None:
     """Raise `CheckFailed` unless `passed`; the three texts are the parts of its message."""
     if not passed:
-        raise CheckFailed(f"expected {expected}; got {got}. To mend it: {mend}.")
+        raise CheckFailed(f"expected {expected}; got {got}. To fix it: {fix}.")
 
 
 def require_error(
-    action: Callable[[], object], errors: tuple[type[Exception], ...], expected: str, mend: str
+    action: Callable[[], object], errors: tuple[type[Exception], ...], expected: str, fix: str
 ) -> Exception:
     """Run `action`, which must raise one of `errors`; any other outcome is a `CheckFailed`."""
     names = " or ".join(error.__name__ for error in errors)
@@ -44,18 +44,18 @@ def require_error(
         outcome = action()
     except errors as error:
         return error
-    except Exception as error:  # the component's own failure is the finding, whatever its type
-        raise CheckFailed(f"expected {names} {expected}; got {described(error)}. To mend it: {mend}.") from error
-    raise CheckFailed(f"expected {names} {expected}; got {_short(outcome)} and no error. To mend it: {mend}.")
+    except Exception as error:  # the component's failure is the finding, of any type
+        raise CheckFailed(f"expected {names} {expected}; got {described(error)}. To fix it: {fix}.") from error
+    raise CheckFailed(f"expected {names} {expected}; got {_short(outcome)} and no error. To fix it: {fix}.")
 
 
 def described(error: BaseException) -> str:
-    """Say an exception in one line: its type and its message."""
+    """Format an exception as one line: its type and its message."""
     return f"{type(error).__name__}: {' '.join(str(error).split())}".rstrip(": ")
 
 
 def prepared(*functions: Callable[..., None], **settings: Any) -> tuple[Check, ...]:
-    """Return functions as checks: toy settings fixed, same name and docstring, and `CheckFailed` the only failure."""
+    """Turn functions into checks: bound toy settings, same name and docstring, `CheckFailed` as the only failure."""
     return tuple(_prepared(function, settings) for function in functions)
 
 
@@ -68,8 +68,8 @@ def _prepared(function: Callable[..., None], settings: dict[str, Any]) -> Check:
             raise
         except Exception as error:  # a component may raise anything; it is a finding, with the traceback as its cause
             got = f"Got {described(error)}."
-            mend = "To mend it: call this check on your class and follow the traceback."
-            raise CheckFailed(f"expected: {summary_of(function)} {got} {mend}") from error
+            fix = "To fix it: call this check on your class and follow the traceback."
+            raise CheckFailed(f"expected: {summary_of(function)} {got} {fix}") from error
 
     return check
 

@@ -1,4 +1,4 @@
-"""When two codes count as the same: equal bits, floats within a tolerance, sets in any order."""
+"""When two codes count as equal: equal bits, floats within a tolerance, sets in any order."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ TOLERANCE = 1e-6
 """Allowed difference of float codes, relative to the largest value of the two."""
 
 
-def require_same_code(expected: Code, got: Code, what: str, mend: str) -> None:
+def require_same_code(expected: Code, got: Code, what: str, fix: str) -> None:
     """Require the same space and exactly the same rows in the same order."""
     same = expected.space == got.space and np.array_equal(expected.rows, got.rows)
-    require(same, what, _difference(expected, got), mend)
+    require(same, what, _difference(expected, got), fix)
 
 
-def require_same_rows(expected: Code, got: Code, what: str, mend: str) -> None:
+def require_same_rows(expected: Code, got: Code, what: str, fix: str) -> None:
     """Require the same space and the same set of rows: equal bits, floats within `TOLERANCE`."""
     same = expected.space == got.space and same_set(expected.rows, got.rows)
-    require(same, what, _difference(expected, got), mend)
+    require(same, what, _difference(expected, got), fix)
 
 
 def same_set(a: NDArray[Any], b: NDArray[Any]) -> bool:
-    """Tell whether each row of `a` has a partner of its own in `b`; uint8 exactly, float32 within `TOLERANCE`."""
+    """Return whether rows of `a` and `b` can be matched one to one; uint8 exactly, float32 within `TOLERANCE`."""
     if a.shape != b.shape or a.dtype != b.dtype:
         return False
     allowed = 0.0

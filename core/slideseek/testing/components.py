@@ -1,4 +1,4 @@
-"""The checks that hold for a component of any kind."""
+"""The checks for components of any kind."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from slideseek.testing.checks import CheckFailed, Make, described, require
 
 
 def options_are_fields(make: Make) -> None:
-    """The component is a dataclass whose fields are its options; learnt state is kept out of them."""
+    """The component is a dataclass whose fields are its options; learnt state is not among them."""
     component = make()
     name = type(component).__name__
     require(
@@ -30,32 +30,32 @@ def options_are_fields(make: Make) -> None:
             value = getattr(component, spec.name)
             require(
                 _plain(value),
-                f"option {spec.name!r} to hold a plain value that a TOML file can give",
+                f"option {spec.name!r} to have a plain value that a TOML file can contain",
                 f"{type(value).__name__} {value!r}",
                 "use int, float, bool, str, a path, None or a tuple of these",
             )
         else:
             require(
                 (spec.name.endswith("_") or spec.name.startswith("_")) and not spec.repr and not spec.compare,
-                f"the field {spec.name!r}, no option, to be kept out of repr() and comparisons and named as state",
+                f"the field {spec.name!r}, not an option, to be left out of repr() and comparisons and named as state",
                 f"init=False, repr={spec.repr}, compare={spec.compare}",
                 f"write {spec.name.strip('_')}_: ... = field(init=False, repr=False, compare=False) for what is learnt",
             )
 
 
 def options_round_trip(make: Make) -> None:
-    """A component made again from its own options is equal to it and says so in its repr."""
+    """A component recreated from its own options is equal to it and has the same repr."""
     component = make()
     try:
         again = dataclasses.replace(component)
     except (TypeError, ValueError) as error:
-        message = f"expected the component to be made again from its own options; got {described(error)}. "
+        message = f"expected the component to be recreated from its own options; got {described(error)}. "
         raise CheckFailed(
-            f"{message}To mend it: keep the fields as they were given; derive values elsewhere."
+            f"{message}To fix it: keep the fields as they were given; derive values elsewhere."
         ) from error
     require(
         again == component and repr(again) == repr(component),
-        f"a component made again from its own options to be equal, {component!r}",
+        f"a component recreated from its own options to be equal, {component!r}",
         repr(again),
         "do not rewrite options in __post_init__, and keep eq=True on the dataclass",
     )
@@ -63,21 +63,21 @@ def options_round_trip(make: Make) -> None:
         make() == component,
         f"two fresh components to be equal, {component!r}",
         repr(make()),
-        "draw nothing at random and read no clock when a component is made",
+        "use no random numbers and no clock when a component is created",
     )
 
 
 def fingerprint_is_stable(make: Make) -> None:
-    """A component with a fingerprint gives the same text every time, also when made afresh."""
+    """A component with a fingerprint returns the same text every time, also from a fresh component."""
     first, second = make(), make()
     if not isinstance(first, Fingerprinted):
         return
     texts = [first.fingerprint(), first.fingerprint(), second.fingerprint()]
     require(
         len(set(texts)) == 1 and isinstance(texts[0], str) and bool(texts[0].strip()),
-        "the same words from fingerprint() every time",
+        "the same text from fingerprint() every time",
         ", ".join(map(repr, texts)),
-        "name what decides the output (the SHA-256 of weights, a revision), never a time, a path or an object's id",
+        "return what affects the output (the SHA-256 of weights, a revision), never a time, a path or an object's id",
     )
 
 

@@ -1,6 +1,6 @@
-"""The checks of an encoder. A trainable one is fitted on toy bags first.
+"""The checks for encoders. A trainable encoder is fitted on toy bags first.
 
-The checks of training and of what is saved are in `slideseek.testing.training`.
+The checks for training and saving are in `slideseek.testing.training`.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from slideseek.testing.training import encode, fitted, training_checks
 from slideseek.types import CodeSpec
 
 WIDTHS = (16, 21)
-"""Feature widths the toy bags come in: an even and an odd one, so that padding bits are needed somewhere."""
+"""Feature widths of the toy bags: an even and an odd one, so at least one needs padding bits."""
 
 
 def encoder_checks(widths: tuple[int, ...] = WIDTHS) -> tuple[Check, ...]:
-    """Return every check of an encoder.
+    """Return all checks for an encoder.
 
-    widths: feature widths of the toy bags; give your own when the encoder takes only certain ones.
+    widths: feature widths of the toy bags; pass your own if the encoder accepts only certain ones.
     """
     on_widths = (spec_is_known_in_advance, codes_honour_the_spec, padding_bits_are_zero)
     on_bags = (
@@ -59,7 +59,7 @@ def encodes_as_the_interface_says(make: Make) -> None:
 
 
 def spec_is_known_in_advance(make: Make, widths: tuple[int, ...]) -> None:
-    """`spec` tells the form of the codes before any bag is seen, and the same again after fitting."""
+    """`spec` gives the format of the codes before any bag is seen, and the same after fitting."""
     for width in widths:
         before = make().spec(width)
         known = isinstance(before, CodeSpec) and before.kind in ("float", "bits", "sparse") and before.width > 0
@@ -74,12 +74,12 @@ def spec_is_known_in_advance(make: Make, widths: tuple[int, ...]) -> None:
             before == after,
             f"spec({width}) to be the same before and after fitting, {before}",
             str(after),
-            "derive the spec from the options and the width, never from what was learnt",
+            "derive the spec from the options and the width, never from learnt state",
         )
 
 
 def codes_honour_the_spec(make: Make, widths: tuple[int, ...]) -> None:
-    """Every code has the kind, width and number of rows that `spec` promised, for several feature widths."""
+    """Every code has the kind, width and number of rows given by `spec`, for several feature widths."""
     for width in widths:
         encoder = fitted(make, width)
         spec = encoder.spec(width)
@@ -89,12 +89,12 @@ def codes_honour_the_spec(make: Make, widths: tuple[int, ...]) -> None:
                 not mismatch,
                 f"a code of {spec} from {len(bag)} patches of width {width}",
                 mismatch,
-                "let spec() and encode() follow one formula; pack bits with np.packbits(..., axis=1)",
+                "use one formula in spec() and encode(); pack bits with np.packbits(..., axis=1)",
             )
 
 
 def padding_bits_are_zero(make: Make, widths: tuple[int, ...]) -> None:
-    """The bits that fill up the last byte of a row of bits are zero."""
+    """The padding bits in the last byte of each row are zero."""
     for width in widths:
         encoder = fitted(make, width)
         spec = encoder.spec(width)
@@ -111,7 +111,7 @@ def padding_bits_are_zero(make: Make, widths: tuple[int, ...]) -> None:
 
 
 def patch_order_does_not_matter(make: Make, width: int) -> None:
-    """The patches of a bag in another order give the same code: equal bits, floats within 1e-6."""
+    """A bag with its patches in another order gives the same code: equal bits, floats within 1e-6."""
     encoder = fitted(make, width)
     for number, bag in enumerate(toy_bags(seed=1, count=4, width=width).bags):
         order = np.random.default_rng(number).permutation(len(bag))
@@ -119,8 +119,8 @@ def patch_order_does_not_matter(make: Make, width: int) -> None:
         require_same_rows(
             encode(encoder, bag),
             encode(encoder, shuffled),
-            "the same code when the patches come in another order",
-            "use sums and sets over patches; sum in float64 or in a fixed order, so that no sign near zero flips",
+            "the same code for the patches in another order",
+            "use sums and sets over patches; sum in float64 or in a fixed order, so no sign near zero flips",
         )
 
 
@@ -134,7 +134,7 @@ def one_patch_is_enough(make: Make, width: int) -> None:
         not mismatch,
         f"a code of {encoder.spec(width)} from one patch",
         mismatch,
-        "mind variances and differences over patches: with one patch there are none",
+        "handle variances and differences over patches: one patch has none",
     )
 
 
@@ -168,7 +168,7 @@ def bad_numbers_are_refused(make: Make, width: int) -> None:
 
 
 def bag_is_left_alone(make: Make, width: int) -> None:
-    """`encode` does not write into the bag, and takes one that cannot be written to."""
+    """`encode` does not write into the bag, and accepts a read-only one."""
     encoder = fitted(make, width)
     bag = toy_bags(seed=1, width=width).bags[0]
     copy = replace(bag, features=bag.features.copy(), xy=bag.xy.copy())
@@ -176,29 +176,29 @@ def bag_is_left_alone(make: Make, width: int) -> None:
     require(
         np.array_equal(copy.features, bag.features) and np.array_equal(copy.xy, bag.xy),
         "the bag unchanged",
-        "other features or coordinates after encode()",
+        "changed features or coordinates after encode()",
         "work on a copy: x = bag.features - mean, not x -= mean",
     )
-    require_same_code(from_copy, encode(encoder, bag), "the same code of a read-only bag", "copy before writing")
+    require_same_code(from_copy, encode(encoder, bag), "the same code for a read-only bag", "copy before writing")
 
 
 def slide_id_only_names_the_code(make: Make, width: int) -> None:
-    """The code carries the bag's slide id, and another id changes nothing else."""
+    """The code has the bag's slide id, and another id changes nothing else."""
     encoder = fitted(make, width)
-    bag = toy_bags(width=width).bags[0]  # one the encoder was fitted on: it could know its id, and with it its label
+    bag = toy_bags(width=width).bags[0]  # the encoder was fitted on it: it could have stored its id and label
     renamed = replace(bag, slide_id="renamed")
     code = encode(encoder, renamed)
     require(
         code.slide_id == "renamed",
         "Code.slide_id to be the bag's, 'renamed'",
         repr(code.slide_id),
-        "pass bag.slide_id on",
+        "use bag.slide_id in the code",
     )
     require_same_code(
         encode(encoder, bag),
         code,
         "the same rows when only the slide id differs",
-        "compute the code from features, coordinates and site alone; a remembered id is a remembered label",
+        "compute the code only from features, coordinates and site; an id can reveal the label",
     )
 
 
@@ -211,18 +211,18 @@ def encoding_leaves_no_trace(make: Make, width: int) -> None:
     require_same_code(
         first,
         encode(encoder, a),
-        "the same code of a bag after another one was encoded",
-        "change nothing on self in encode(), and draw nothing at random there",
+        "the same code for a bag after another one was encoded",
+        "do not change self or use random numbers in encode()",
     )
 
 
 def same_seed_same_codes(make: Make, width: int) -> None:
-    """Two fresh encoders with equal options, fitted alike, give the same codes."""
+    """Two fresh encoders with equal options, fitted on the same bags, give the same codes."""
     first, second = fitted(make, width), fitted(make, width)
     for bag in toy_bags(seed=1, count=4, width=width).bags:
         require_same_code(
             encode(first, bag),
             encode(second, bag),
             "two encoders with equal options, fitted on the same bags, to agree",
-            "make a generator from a seed option in fit(), and use no global random state",
+            "create a generator from a seed option in fit(), and use no global random state",
         )

@@ -1,4 +1,4 @@
-"""The checks of a featurizer."""
+"""The checks for featurizers."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from slideseek.testing.toys import toy_images
 from slideseek.types import FeaturizerCard, Float32, UInt8
 
 TOLERANCE = 1e-5
-"""Allowed difference, relative to the largest value: room for another order of additions in a larger batch."""
+"""Allowed difference, relative to the largest value: a larger batch may add in another order."""
 
 CARD_SECONDS = 0.25
-"""A card is shown for every featurizer of a list: reading weights or building a network takes longer."""
+"""Time limit for a card: a list shows many cards, so they must not read weights or build a network."""
 
 
 def featurizer_checks(side: int = 64) -> tuple[Check, ...]:
-    """Return every check of a featurizer; the toy images are `side` pixels wide and high."""
+    """Return all checks for a featurizer; the toy images are `side` pixels wide and high."""
     on_images = (
         features_have_the_stated_width,
         empty_batch_gives_no_rows,
@@ -55,7 +55,7 @@ def featurizes_as_the_interface_says(make: Make) -> None:
 
 
 def width_is_positive(make: Make) -> None:
-    """`width` is a positive whole number, known before any image is seen."""
+    """`width` is a positive integer, known before any image is seen."""
     width = make().width
     require(
         isinstance(width, int) and not isinstance(width, bool) and width > 0,
@@ -66,7 +66,7 @@ def width_is_positive(make: Make) -> None:
 
 
 def card_states_the_width(make: Make, side: int) -> None:
-    """A featurizer with a card states its own width on it, or None while only its weights could say."""
+    """A featurizer's card states its width, or None if it depends on weights not read yet."""
     featurizer: Featurizer = make()
     if not isinstance(featurizer, Described):
         return
@@ -82,11 +82,11 @@ def card_states_the_width(make: Make, side: int) -> None:
 
 
 def card_is_cheap(make: Make) -> None:
-    """A featurizer with a card returns it at once: no weights are read, no network is built."""
+    """A featurizer's card is returned quickly: no weights are read and no network is built."""
     if not isinstance(make(), Described):
         return
     seconds = []
-    for _ in range(3):  # the fastest counts: another program may have held up the others
+    for _ in range(3):  # take the fastest: other programs may have slowed down some
         featurizer = make()
         start = time.perf_counter()
         _card(featurizer)
@@ -94,8 +94,8 @@ def card_is_cheap(make: Make) -> None:
     require(
         min(seconds) <= CARD_SECONDS,
         f"card() to return within {CARD_SECONDS} s",
-        f"{min(seconds):.2f} s at best of three",
-        "answer from the options and from whether files exist; read weights in featurize()",
+        f"{min(seconds):.2f} s, the best of three",
+        "use only the options and check whether files exist; read weights in featurize()",
     )
 
 
@@ -120,7 +120,7 @@ def empty_batch_gives_no_rows(make: Make, side: int) -> None:
 
 
 def row_depends_on_its_image_alone(make: Make, side: int) -> None:
-    """An image on its own gives the row it gives inside a batch."""
+    """An image alone gives the same row as inside a batch."""
     featurizer = make()
     images = toy_images(side=side)
     together = featurizer.featurize(images)
@@ -129,7 +129,7 @@ def row_depends_on_its_image_alone(make: Make, side: int) -> None:
         together,
         alone,
         "the features of an image alone to equal its row in a batch",
-        "use no statistics over the batch: put a network in eval() mode, normalise each image by itself",
+        "use no statistics over the batch: put a network in eval() mode, normalise each image separately",
     )
 
 
@@ -153,24 +153,24 @@ def images_are_left_alone(make: Make, side: int) -> None:
     require(
         np.array_equal(images, toy_images(side=side)),
         "the images unchanged",
-        "other pixels after featurize()",
+        "changed pixels after featurize()",
         "work on a copy: images.astype(np.float32) makes one, torch.from_numpy does not",
     )
 
 
 def read_only_images_are_accepted(make: Make, side: int) -> None:
-    """Images that cannot be written to give the same features."""
+    """Read-only images give the same features."""
     images = toy_images(side=side)
     _require_close(
         make().featurize(images.copy()),
         make().featurize(images),
-        "the same features of read-only images",
+        "the same features for read-only images",
         "do not change the images' flags, and copy before writing",
     )
 
 
 def strided_images_are_accepted(make: Make, side: int) -> None:
-    """Images that do not lie contiguously in memory give the same features."""
+    """Images that are not contiguous in memory give the same features."""
     featurizer = make()
     images = toy_images(side=side)
     plain = featurizer.featurize(images)
@@ -182,8 +182,8 @@ def strided_images_are_accepted(make: Make, side: int) -> None:
         _require_close(
             plain,
             featurizer.featurize(view),
-            f"the same features of images given as {name}",
-            "call np.ascontiguousarray(images) before handing them to code that needs it",
+            f"the same features for images passed as {name}",
+            "call np.ascontiguousarray(images) before passing them to code that needs it",
         )
 
 
@@ -194,19 +194,19 @@ def fresh_featurizer_same_features(make: Make, side: int) -> None:
         make().featurize(images),
         make().featurize(images),
         "two fresh featurizers with equal options to agree",
-        "seed what is drawn at random from an option, and load weights instead of drawing them",
+        "seed random numbers from an option, and load weights instead of drawing them at random",
     )
 
 
 def different_images_differ(make: Make, side: int) -> None:
-    """Images that differ in colour and grain give features that differ."""
+    """Images that differ in colour and grain give different features."""
     features = make().featurize(toy_images(side=side))
     distinct = len(np.unique(features, axis=0))
     require(
         distinct == len(features),
         f"{len(features)} different images to give {len(features)} different rows",
         f"{distinct} different rows",
-        "check that pixel values reach the features and are not scaled to nothing",
+        "check that pixel values reach the features and are not scaled to zero",
     )
 
 
@@ -231,14 +231,14 @@ def _require_shape(features: Any, n: int, width: int) -> None:
     )
 
 
-def _require_close(expected: Float32, got: Float32, what: str, mend: str) -> None:
+def _require_close(expected: Float32, got: Float32, what: str, fix: str) -> None:
     same_shape = expected.shape == got.shape
     worst = _relative_difference(expected, got) if same_shape else np.inf
     require(
         worst <= TOLERANCE,
         f"{what}, within {TOLERANCE:g} of the largest value",
         f"a relative difference of {worst:.2g}" if same_shape else f"shapes {expected.shape} and {got.shape}",
-        mend,
+        fix,
     )
 
 
@@ -246,6 +246,6 @@ def _relative_difference(a: NDArray[Any], b: NDArray[Any]) -> float:
     if a.size == 0:
         return 0.0
     scale = max(float(np.abs(a).max()), float(np.abs(b).max())) or 1.0
-    with np.errstate(invalid="ignore"):  # infinity less infinity: the result counts as a difference
+    with np.errstate(invalid="ignore"):  # infinity minus infinity is NaN, which counts as a difference
         worst = float(np.abs(a.astype(np.float64) - b.astype(np.float64)).max()) / scale
     return worst if np.isfinite(worst) else np.inf

@@ -1,4 +1,4 @@
-"""Fill an index, search it and compare what it answers: the common steps of the index checks."""
+"""Fill an index, search it and compare the hits: the common steps of the index checks."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ _WIDTHS = (37, 64)  # one that needs padding bits and one that does not
 
 
 def every_spec() -> tuple[CodeSpec, ...]:
-    """Return the forms of code the checks try: each kind, single and many, in two widths."""
+    """Return the code formats the checks try: each kind, single and many, in two widths."""
     kinds = ("float", "bits", "sparse")
     return tuple(CodeSpec(*form) for form in itertools.product(kinds, _WIDTHS, (False, True)))  # type: ignore[arg-type]
 
 
 def accepted_specs(make: Make) -> list[CodeSpec]:
-    """Return the forms of code that the index does not refuse; at least one."""
+    """Return the code formats that the index accepts; at least one."""
     specs = [spec for spec in every_spec() if make().refuses(spec) == ""]
-    require(bool(specs), "an index that accepts some form of code", "refusals only", 'return "" from refuses()')
+    require(bool(specs), "an index that accepts some code format", "none accepted", 'return "" from refuses()')
     return specs
 
 
 def filled(make: Make, codes: Sequence[Code]) -> Index:
-    """Return a fresh index that holds `codes`, added at once."""
+    """Return a fresh index with `codes`, added in one call."""
     index: Index = make()
     index.add(codes)
     return index
@@ -38,7 +38,7 @@ def filled(make: Make, codes: Sequence[Code]) -> Index:
 
 def search(index: Index, code: Code, k: int, among: Mask | None = None) -> list[Hit]:
     """Search and require a list of hits, at most k of them, no slide twice."""
-    hits: Any = index.search(code, k, among)  # whatever a plugin returns
+    hits: Any = index.search(code, k, among)  # a plugin may return anything
     require(
         isinstance(hits, list) and all(isinstance(hit, Hit) for hit in hits),
         "search() to return a list of slideseek.types.Hit",
@@ -55,15 +55,15 @@ def search(index: Index, code: Code, k: int, among: Mask | None = None) -> list[
     return found
 
 
-def require_same_hits(expected: Sequence[Hit], got: Sequence[Hit], what: str, mend: str) -> None:
+def require_same_hits(expected: Sequence[Hit], got: Sequence[Hit], what: str, fix: str) -> None:
     """Require the same slides in the same order at the same distances, floats within `CLOSE`."""
     same = len(expected) == len(got) and all(
         a.slide_id == b.slide_id and abs(a.distance - b.distance) <= CLOSE for a, b in zip(expected, got)
     )
-    require(same, f"{what}: {shown(expected)}", shown(got), mend)
+    require(same, f"{what}: {shown(expected)}", shown(got), fix)
 
 
 def shown(hits: Sequence[Hit]) -> str:
-    """Write hits for a message, the first six of them."""
+    """Format the first six hits for a message."""
     listed = ", ".join(f"{hit.slide_id} {hit.distance:g}" for hit in hits[:6])
     return f"[{listed}{', ...' if len(hits) > 6 else ''}]" + (f" ({len(hits)} hits)" if len(hits) > 6 else "")

@@ -1,4 +1,4 @@
-"""The checks of what an index holds: adding, removing, saving, loading."""
+"""The checks for the content of an index: adding, removing, saving, loading."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ HALF = 9
 
 
 def storage_checks() -> tuple[Check, ...]:
-    """Return the checks of adding, removing, saving and loading."""
+    """Return the checks for adding, removing, saving and loading."""
     return (
         ids_name_every_slide,
         order_of_adding_does_not_matter,
@@ -37,22 +37,22 @@ def storage_checks() -> tuple[Check, ...]:
 
 
 def ids_name_every_slide(make: Make) -> None:
-    """`ids` names every slide once, and is empty at first."""
+    """`ids` lists every slide once, and is empty at first."""
     for spec in accepted_specs(make):
         codes = toy_codes(spec)
         index = make()
-        require(len(index.ids) == 0, "a fresh index without ids", f"{len(index.ids)} ids", "begin with no codes")
+        require(len(index.ids) == 0, "a fresh index without ids", f"{len(index.ids)} ids", "start without codes")
         index.add(codes)
         require(
             sorted(index.ids) == [code.slide_id for code in codes],
             f"the ids of the {len(codes)} slides added",
             f"{len(index.ids)} ids, {list(index.ids)[:4]}...",
-            "keep one id a slide, whatever the number of its rows",
+            "keep one id per slide, regardless of its number of rows",
         )
 
 
 def order_of_adding_does_not_matter(make: Make) -> None:
-    """Codes added at once, in parts with searches in between, or in another order give the same hits."""
+    """Codes added in one call, in parts with searches in between, or in another order give the same hits."""
     for spec in accepted_specs(make):
         codes = toy_codes(spec)
         at_once = filled(make, codes)
@@ -60,55 +60,55 @@ def order_of_adding_does_not_matter(make: Make) -> None:
         for part in (codes[:1], codes[1:HALF], (), codes[HALF:]):
             in_parts.add(part)
             search(in_parts, codes[0], 3)
-        mend = "let add() take effect at once, also after a search; order ties by slide id, not by position"
-        _require_alike(at_once, in_parts, spec, "the same hits after adding in parts", mend)
-        _require_alike(at_once, filled(make, codes[::-1]), spec, "the same hits after adding in another order", mend)
+        fix = "make add() take effect immediately, even after a search; order ties by slide id, not by position"
+        _require_alike(at_once, in_parts, spec, "the same hits after adding in parts", fix)
+        _require_alike(at_once, filled(make, codes[::-1]), spec, "the same hits after adding in another order", fix)
 
 
 def duplicate_id_is_refused(make: Make) -> None:
-    """Adding a slide id that is already there raises, also within one call, and no id is ever held twice."""
+    """Adding a slide id twice raises, also within one call, and no id is ever stored twice."""
     for spec in accepted_specs(make):
         codes = toy_codes(spec)
         again = replace(codes[4], slide_id=codes[2].slide_id)
-        mend = "look for known ids before storing anything, and raise SlideseekError with the id"
+        fix = "check for known ids before storing anything, and raise SlideseekError with the id"
         for index, more in ((filled(make, codes), [again]), (make(), [*codes, again])):
-            require_error(partial(index.add, more), REFUSALS, "for a slide id twice", mend)
+            require_error(partial(index.add, more), REFUSALS, "for a slide id twice", fix)
             ids = list(index.ids)
-            require(len(set(ids)) == len(ids), "every id once after the refusal", f"{ids}", mend)
+            require(len(set(ids)) == len(ids), "every id once after the error", f"{ids}", fix)
 
 
 def removed_slides_are_gone(make: Make) -> None:
-    """Removed slides are found no more, the others as if those had never been there; they can be added again."""
+    """Removed slides are no longer found, other hits do not change, and removed slides can be added again."""
     for spec in accepted_specs(make):
         codes = toy_codes(spec)
         gone = {codes[0].slide_id, codes[7].slide_id, codes[-1].slide_id}
         index = filled(make, codes)
         index.remove(sorted(gone))
-        mend = "drop every row of the slide, and its entry in ids"
+        fix = "drop every row of the slide, and its entry in ids"
         _require_alike(
             filled(make, [code for code in codes if code.slide_id not in gone]),
             index,
             spec,
-            "the hits of an index that never held the removed slides",
-            mend,
+            "the hits of an index that never had the removed slides",
+            fix,
         )
         index.add([code for code in codes if code.slide_id in gone])
-        _require_alike(filled(make, codes), index, spec, "the hits of before after adding them again", mend)
+        _require_alike(filled(make, codes), index, spec, "the original hits after adding them again", fix)
 
 
 def unknown_removal_is_refused(make: Make) -> None:
-    """Removing an id that is not there raises, and nothing is removed."""
+    """Removing an unknown id raises, and nothing is removed."""
     for spec in accepted_specs(make):
         codes = toy_codes(spec)
         index = filled(make, codes)
-        mend = "look every id up before removing the first one, and raise SlideseekError with the unknown id"
+        fix = "look up every id before removing the first one, and raise SlideseekError with the unknown id"
         require_error(
             partial(index.remove, [codes[1].slide_id, "nobody"]),
             REFUSALS,
             "for an id that is not in the index",
-            mend,
+            fix,
         )
-        _require_alike(filled(make, codes), index, spec, "nothing removed after the refusal", mend)
+        _require_alike(filled(make, codes), index, spec, "nothing removed after the error", fix)
 
 
 def nbytes_grows(make: Make) -> None:
@@ -134,22 +134,22 @@ def saved_index_searches_alike(make: Make) -> None:
         codes = toy_codes(spec, space="kidney")
         index = filled(make, codes)
         index.remove([codes[3].slide_id])
-        mend = "write codes, ids and spaces, and restore them in the same order"
+        fix = "write codes, ids and spaces, and restore them in the same order"
         with tempfile.TemporaryDirectory() as folder:
             restored = _restored(make, index, Path(folder))
             require(
                 list(restored.ids) == list(index.ids),
                 f"the ids of the saved index, {list(index.ids)[:4]}...",
                 f"{list(restored.ids)[:4]}... ({len(restored.ids)} ids)",
-                mend,
+                fix,
             )
-            _require_alike(index, restored, spec, "the hits of the saved index", mend, space="kidney")
+            _require_alike(index, restored, spec, "the hits of the saved index", fix, space="kidney")
             hits = search(restored, replace(codes[0], space="liver"), 3)
-            require(hits == [], "no hits in another space after load()", f"{hits}", mend)
+            require(hits == [], "no hits in another space after load()", f"{hits}", fix)
 
 
 def loaded_index_can_be_changed(make: Make) -> None:
-    """A loaded index takes new codes and lets old ones go."""
+    """Codes can be added to and removed from a loaded index."""
     for spec in accepted_specs(make):
         codes = toy_codes(spec)
         with tempfile.TemporaryDirectory() as folder:
@@ -161,12 +161,12 @@ def loaded_index_can_be_changed(make: Make) -> None:
                 index,
                 spec,
                 "the hits of an index built from the same codes",
-                "copy mapped arrays before changing them",
+                "copy memory-mapped arrays before changing them",
             )
 
 
 def empty_index_can_be_saved(make: Make) -> None:
-    """An index without codes can be saved and loaded, and used from there on."""
+    """An index without codes can be saved, loaded and then used."""
     for spec in accepted_specs(make):
         codes = toy_codes(spec)
         with tempfile.TemporaryDirectory() as folder:
@@ -191,11 +191,11 @@ def _restored(make: Make, index: Index, folder: Path) -> Index:
     return restored
 
 
-def _require_alike(expected: Index, got: Index, spec: CodeSpec, what: str, mend: str, space: str = "") -> None:
-    """Require the same hits of both indexes for a few queries, one of them a code they may hold."""
+def _require_alike(expected: Index, got: Index, spec: CodeSpec, what: str, fix: str, space: str = "") -> None:
+    """Require the same hits from both indexes for a few queries, including a code they may contain."""
     queries: Sequence[Code] = (
         *toy_codes(spec, n=20, space=space)[:1],
         *toy_codes(spec, seed=1, n=3, space=space, prefix="query"),
     )
     for query in queries:
-        require_same_hits(search(expected, query, 25), search(got, query, 25), f"{what} ({spec})", mend)
+        require_same_hits(search(expected, query, 25), search(got, query, 25), f"{what} ({spec})", fix)

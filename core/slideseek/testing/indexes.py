@@ -1,6 +1,6 @@
-"""The checks of an index: what a search answers. Every check runs over every form of code the index accepts.
+"""The checks for searching an index. Every check runs on every code format the index accepts.
 
-The checks of adding, removing and saving are in `slideseek.testing.index_storage`.
+The checks for adding, removing and saving are in `slideseek.testing.index_storage`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ REFUSALS = (ValueError, SlideseekError)
 
 
 def index_checks() -> tuple[Check, ...]:
-    """Return every check of an index."""
+    """Return all checks for an index."""
     return prepared(
         searches_as_the_interface_says,
         *COMPONENT_CHECKS,
@@ -67,20 +67,20 @@ def searches_as_the_interface_says(make: Make) -> None:
 
 
 def refusals_give_a_reason(make: Make) -> None:
-    """`refuses` returns "" for at least one form of code, and a reason in words for every other."""
+    """`refuses` returns "" for at least one code format, and a reason for every other."""
     answers = {str(spec): make().refuses(spec) for spec in every_spec()}
     for spec, answer in answers.items():
         require(
             isinstance(answer, str) and (answer == "" or len(answer.strip()) > 3),
-            f'refuses({spec}) to return "" or a reason in words',
+            f'refuses({spec}) to return "" or a reason',
             repr(answer),
-            "return a sentence that names what the index can hold",
+            "return a sentence that states what the index can store",
         )
     require(
         "" in answers.values(),
-        "at least one form of code to be accepted",
-        f"a refusal of each of {', '.join(answers)}",
-        'return "" from refuses() for the specs the index is made for',
+        "at least one code format to be accepted",
+        f"none of {', '.join(answers)} accepted",
+        'return "" from refuses() for the specs the index supports',
     )
 
 
@@ -96,12 +96,12 @@ def slides_find_themselves(make: Make) -> None:
                 len(hits) == 1 and hits[0].slide_id == code.slide_id and abs(hits[0].distance) <= allowed,
                 f"{code.slide_id!r} at distance 0 for its own code of {spec}",
                 shown(hits),
-                "the distance of a code to itself is 0, and the smallest distance comes first",
+                "return distance 0 for equal codes, and the smallest distance first",
             )
 
 
 def distances_ascend(make: Make) -> None:
-    """Hits come nearest first, with finite distances that are not negative."""
+    """Hits are ordered nearest first, with finite distances that are not negative."""
     for spec in accepted_specs(make):
         for query in toy_codes(spec, seed=1, n=5, prefix="query"):
             hits = search(filled(make, toy_codes(spec)), query, 20)
@@ -116,12 +116,12 @@ def distances_ascend(make: Make) -> None:
                 not distances or distances[0] >= -CLOSE,
                 "distances of at least 0",
                 shown(hits),
-                "turn a similarity s into 1 - s, and clip rounding below 0",
+                "turn a similarity s into 1 - s, and clip rounding errors below 0",
             )
 
 
 def large_k_gives_every_slide(make: Make) -> None:
-    """A k beyond the number of slides gives every slide once."""
+    """A k above the number of slides gives every slide once."""
     for spec in accepted_specs(make):
         codes = toy_codes(spec)
         hits = search(filled(make, codes), codes[0], len(codes) + 7)
@@ -158,12 +158,12 @@ def k_below_one_is_refused(make: Make) -> None:
                 partial(index.search, codes[0], k),
                 REFUSALS,
                 f"for k = {k}",
-                'begin search() with: if k < 1: raise ValueError(f"k: at least 1, not {k}")',
+                'start search() with: if k < 1: raise ValueError(f"k: at least 1, not {k}")',
             )
 
 
 def ties_are_ordered_by_id(make: Make) -> None:
-    """Equal codes are listed by slide id, however they were added and however small k is."""
+    """Equal codes are ordered by slide id, for any order of adding and any k."""
     for spec in accepted_specs(make):
         others = toy_codes(spec, n=9)
         twins = [replace(others[4], slide_id=f"slide-{name}") for name in ("zz", "9", "10", "aa", "Z")]
@@ -181,7 +181,7 @@ def ties_are_ordered_by_id(make: Make) -> None:
 
 
 def mask_is_obeyed(make: Make) -> None:
-    """`among` leaves the hits of an unmasked search whose entry is true, in the same order."""
+    """`among` keeps the hits of an unmasked search whose entry is true, in the same order."""
     for spec in accepted_specs(make):
         index = filled(make, toy_codes(spec))
         query = toy_codes(spec, seed=1, n=1, prefix="query")[0]
@@ -193,7 +193,7 @@ def mask_is_obeyed(make: Make) -> None:
             require_same_hits(
                 [hit for hit in everything if hit.slide_id in chosen],
                 search(index, query, 20, among),
-                f"the {len(chosen)} slides of the mask and no other",
+                f"the {len(chosen)} slides of the mask and no others",
                 "drop the others before taking the k nearest; entry i of the mask belongs to ids[i]",
             )
 
@@ -203,11 +203,11 @@ def empty_mask_gives_no_hits(make: Make) -> None:
     for spec in accepted_specs(make):
         codes = toy_codes(spec)
         hits = search(filled(make, codes), codes[0], 3, np.zeros(len(codes), dtype=np.bool_))
-        require(hits == [], "no hits for an empty mask", shown(hits), "return [] when no candidate is left")
+        require(hits == [], "no hits for an empty mask", shown(hits), "return [] if no candidate is left")
 
 
 def mask_of_wrong_length_is_refused(make: Make) -> None:
-    """A mask that has not one entry a slide raises ValueError."""
+    """A mask without exactly one entry per slide raises ValueError."""
     for spec in accepted_specs(make):
         codes = toy_codes(spec)
         index = filled(make, codes)
@@ -216,12 +216,12 @@ def mask_of_wrong_length_is_refused(make: Make) -> None:
                 partial(index.search, codes[0], 3, np.ones(length, dtype=np.bool_)),
                 (*REFUSALS, IndexError),
                 f"for a mask of {length} entries over {len(codes)} slides",
-                "compare among.shape with (len(self.ids),): a shifted mask would answer with the wrong slides",
+                "compare among.shape with (len(self.ids),): a shifted mask would return the wrong slides",
             )
 
 
 def spaces_are_kept_apart(make: Make) -> None:
-    """Codes of another space than the query's are never hits."""
+    """Codes with a different space from the query's are never hits."""
     for spec in accepted_specs(make):
         kidney = toy_codes(spec, seed=2, n=6, space="kidney", prefix="kidney")
         liver = toy_codes(spec, seed=3, n=8, space="liver", prefix="liver")
@@ -230,16 +230,16 @@ def spaces_are_kept_apart(make: Make) -> None:
             hits = search(index, query, 20)
             require(
                 sorted(hit.slide_id for hit in hits) == [code.slide_id for code in own],
-                f"the {len(own)} slides of space {query.space!r} and no other",
+                f"the {len(own)} slides of space {query.space!r} and no others",
                 shown(hits),
-                "keep Code.space beside each code and compare it with the query's",
+                "store Code.space with each code and compare it with the query's",
             )
         hits = search(index, replace(kidney[0], space="lung"), 3)
-        require(hits == [], "no hits in a space without codes", shown(hits), "return [] when no candidate is left")
+        require(hits == [], "no hits in a space without codes", shown(hits), "return [] if no candidate is left")
 
 
 def set_distance_is_that_of_search(make: Make) -> None:
-    """An index of sets gives by `set_distance`, from the distances of the rows, the distance that `search` gives."""
+    """For an index of sets, `set_distance` of the row distances equals the distance that `search` returns."""
     if not isinstance(make(), SetIndex):
         return
     for spec in accepted_specs(make):
@@ -252,13 +252,13 @@ def set_distance_is_that_of_search(make: Make) -> None:
         for code in codes:
             between = _row_distances(make, query, code)
             expected = found[code.slide_id]
-            got: Any = index.set_distance(between)  # whatever a plugin returns
+            got: Any = index.set_distance(between)  # a plugin may return anything
             require(
                 isinstance(got, float) and abs(got - expected) <= CLOSE,
                 f"{expected:g}, the distance of {code.slide_id!r} in a search with codes of {spec}, from the distances"
                 f" of {between.shape[0]} query rows to {between.shape[1]} target rows",
                 repr(got),
-                "compute the set distance in one function, and let search() and set_distance() both call it;"
+                "compute the set distance in one function, called by both search() and set_distance();"
                 " query rows come first",
             )
 
@@ -266,7 +266,7 @@ def set_distance_is_that_of_search(make: Make) -> None:
 def _row_distances(make: Make, query: Code, target: Code) -> Float64:
     """Return the distance of every query row to every target row, float64 (query rows, target rows).
 
-    The index itself measures them, so that any distance may be its own: two sets of one row are as far as the rows.
+    The index itself measures them, so it may use any distance: the distance of two one-row sets is that of the rows.
     """
     rows = [Code(f"row-{number:02d}", row[None]) for number, row in enumerate(target.rows)]
     index = filled(make, rows)
@@ -278,7 +278,7 @@ def _row_distances(make: Make, query: Code, target: Code) -> Float64:
 
 
 def empty_index_gives_no_hits(make: Make) -> None:
-    """An index without codes answers with no hits: a fresh one, and one whose slides were all removed."""
+    """An index without codes returns no hits: a fresh one, and one whose slides were all removed."""
     for spec in accepted_specs(make):
         codes = toy_codes(spec, n=3)
         for index in (make(), filled(make, codes)):
@@ -288,12 +288,12 @@ def empty_index_gives_no_hits(make: Make) -> None:
                 hits == [] and len(index.ids) == 0,
                 "no hits and no ids",
                 f"{shown(hits)} and {len(index.ids)} ids",
-                "return [] when there is nothing to search",
+                "return [] if there is nothing to search",
             )
 
 
 def searching_changes_nothing(make: Make) -> None:
-    """A search changes neither the index nor the query nor the mask, and gives the same answer again."""
+    """A search does not change the index, the query or the mask, and gives the same hits again."""
     for spec in accepted_specs(make):
         index = filled(make, toy_codes(spec))
         query = toy_codes(spec, seed=1, n=1, prefix="query")[0]
@@ -304,7 +304,7 @@ def searching_changes_nothing(make: Make) -> None:
         require(
             np.array_equal(query.rows, rows) and np.array_equal(among, kept),
             "the query and the mask unchanged",
-            "other values after search()",
+            "changed values after search()",
             "work on copies",
         )
         search(index, toy_codes(spec, seed=2, n=1)[0], 3)
@@ -312,6 +312,6 @@ def searching_changes_nothing(make: Make) -> None:
         require(
             list(index.ids) == ids and index.nbytes == nbytes,
             "the ids and nbytes of the index unchanged",
-            f"{len(index.ids)} ids and {index.nbytes} bytes, before {len(ids)} and {nbytes}",
+            f"{len(index.ids)} ids and {index.nbytes} bytes, were {len(ids)} and {nbytes}",
             "add nothing to the index in search()",
         )

@@ -1,4 +1,4 @@
-"""Run every check of a kind over one component and report, without raising for a component that fails."""
+"""Run every check of a kind on one component and report; a failing component does not raise."""
 
 from __future__ import annotations
 
@@ -24,14 +24,13 @@ _CHECKS: dict[ComponentKind, Callable[[], tuple[Check, ...]]] = {
 def run_checks(
     kind: ComponentKind, make: Callable[[], Any], checks: Sequence[Check] | None = None
 ) -> list[CheckResult]:
-    """Run the checks of `kind` over components that `make` returns, each check on fresh ones.
+    """Run the checks of `kind` on components that `make` returns, each check on fresh ones.
 
-    checks: those to run instead of all of the kind, such as `encoder_checks(widths=(1024,))`. A failing component
-    never raises here: an exception of its own is a failed check with its type and message. An unknown kind is a
-    ValueError.
+    checks: run these instead of all checks of the kind, such as `encoder_checks(widths=(1024,))`. A failing component
+    never raises here: its exception is a failed check with its type and message. An unknown kind is a ValueError.
     """
     if kind not in COMPONENT_KINDS:
-        raise ValueError(f"kind: one of {', '.join(COMPONENT_KINDS)}, not {kind!r}")
+        raise ValueError(f"kind must be one of {', '.join(COMPONENT_KINDS)}, not {kind!r}")
     return [_run(check, make) for check in (_CHECKS[kind]() if checks is None else checks)]
 
 

@@ -1,4 +1,4 @@
-"""The checks of a selector."""
+"""The checks for selectors."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from slideseek.testing.toys import toy_slide
 from slideseek.types import Float64, Mask, Patches, UInt8
 
 SMALL_SLIDE = (152, 133)
-"""(width, height) in level-0 pixels: a real slide of this size exists, smaller than any usual patch."""
+"""(width, height) in level-0 pixels, smaller than any usual patch: a real slide of this size exists."""
 
 THUMBNAIL_SIDE = 512
-"""Pixels of the thumbnail a selector finds tissue on: 4 µm per pixel of the toy slide."""
+"""Side in pixels of the thumbnail a selector finds tissue on: 4 µm per pixel for the toy slide."""
 
 MOSTLY = 0.5
 """Least share of the selected patches that must show the tissue the selector finds."""
 
 
 def selector_checks() -> tuple[Check, ...]:
-    """Return every check of a selector."""
+    """Return all checks for a selector."""
     return prepared(
         selects_as_the_interface_says,
         *COMPONENT_CHECKS,
@@ -56,19 +56,19 @@ def selects_as_the_interface_says(make: Make) -> None:
 
 
 def patches_are_well_formed(make: Make) -> None:
-    """`select` returns Patches that carry the slide's id and a positive resolution."""
+    """`select` returns Patches with the slide's id and a positive resolution."""
     patches = _select(make(), toy_slide(slide_id="a-slide"))
     require(
         patches.slide_id == "a-slide",
         "Patches.slide_id to be the id of the slide, 'a-slide'",
         repr(patches.slide_id),
-        "pass slide.id on",
+        "use slide.id in the patches",
     )
     require(
         bool((patches.mpp > 0).all() and np.isfinite(patches.mpp).all()),
         "a positive resolution for every patch",
         f"mpp {sorted(set(patches.mpp.tolist()))}",
-        "give the µm per pixel each patch is to be read at",
+        "set the µm per pixel at which each patch is read",
     )
 
 
@@ -76,7 +76,9 @@ def patches_lie_inside_the_slide(make: Make) -> None:
     """Every patch lies inside a slide that is larger than a patch."""
     slide = toy_slide()
     patches = _select(make(), slide)
-    side = np.floor(patches.size * patches.mpp / slide.mpp)[:, None]  # level-0 pixels; a part of one may stick out
+    side = np.floor(patches.size * patches.mpp / slide.mpp)[
+        :, None
+    ]  # level-0 pixels; a fraction of one may lie outside
     bounds = np.array(slide.dimensions)
     outside = np.any((bounds >= side) & ((patches.xy < 0) | (patches.xy + side > bounds)), axis=1)
     wrong = [f"{corner} of side {length:.0f}" for corner, length in zip(patches.xy[outside].tolist(), side[outside, 0])]
@@ -97,12 +99,12 @@ def patches_are_distinct(make: Make) -> None:
         distinct == len(patches),
         "every patch once",
         f"{len(patches)} patches, {distinct} of them distinct",
-        "draw without replacement, or drop patches that were taken already",
+        "draw without replacement, or drop duplicate patches",
     )
 
 
 def tissue_is_selected(make: Make) -> None:
-    """A slide with tissue over most of it gives at least one patch."""
+    """A slide mostly covered by tissue gives at least one patch."""
     slide = toy_slide()
     patches = _select(make(), slide)
     require(
@@ -124,14 +126,14 @@ def blank_glass_gives_no_patches(make: Make) -> None:
 
 
 def small_slide_is_no_error(make: Make) -> None:
-    """A slide smaller than a patch gives Patches, perhaps none, and no error."""
+    """A slide smaller than a patch gives Patches, possibly empty, and no error."""
     width, height = SMALL_SLIDE
     for tissue in (True, False):
         _select(make(), toy_slide(width=width, height=height, tissue=tissue))
 
 
 def same_slide_same_patches(make: Make) -> None:
-    """The same slide gives the same patches again, whatever was selected in between."""
+    """The same slide gives the same patches again, even after another slide."""
     selector = make()
     first = _select(selector, toy_slide())
     _select(selector, toy_slide(seed=1))
@@ -144,26 +146,26 @@ def fresh_selector_same_patches(make: Make) -> None:
 
 
 def slide_is_left_open_and_alone(make: Make) -> None:
-    """`select` neither closes the slide nor writes into its pixels, and uses the Slide interface alone."""
+    """`select` does not close the slide or write into its pixels, and uses only the Slide interface."""
     slide = WatchedSlide(toy_slide())
     before = slide.thumbnail(256).copy()
     _select(make(), slide)
     require(
         not slide.closed,
-        "the slide to stay open: whoever opened it closes it",
+        "the slide to stay open: the caller closes it",
         "a closed slide",
         "do not use the slide as a context manager inside select()",
     )
     require(
         np.array_equal(before, slide.thumbnail(256)),
         "the slide's pixels unchanged",
-        "other pixels after select()",
+        "changed pixels after select()",
         "copy what slide.read() and slide.thumbnail() return before writing into it",
     )
 
 
 def tissue_has_the_shape_of_the_thumbnail(make: Make) -> None:
-    """A selector that finds tissue returns bool (h, w) for a thumbnail (h, w, 3), which it does not write into."""
+    """`find_tissue` returns bool (h, w) for a thumbnail (h, w, 3), and does not write into it."""
     selector, slide = make(), toy_slide()
     if not isinstance(selector, TissueFinder):
         return
@@ -172,13 +174,13 @@ def tissue_has_the_shape_of_the_thumbnail(make: Make) -> None:
     require(
         np.array_equal(thumbnail, slide.thumbnail(THUMBNAIL_SIDE)),
         "the thumbnail unchanged",
-        "other pixels after find_tissue()",
+        "changed pixels after find_tissue()",
         "copy the thumbnail before writing into it",
     )
 
 
 def same_slide_same_tissue(make: Make) -> None:
-    """A selector that finds tissue finds the same again, also when made afresh and after another slide."""
+    """`find_tissue` returns the same tissue again, also from a fresh selector and after another slide."""
     selector, slide = make(), toy_slide()
     if not isinstance(selector, TissueFinder):
         return
@@ -190,14 +192,14 @@ def same_slide_same_tissue(make: Make) -> None:
         differ = int((first != _find_tissue(again, slide, thumbnail)).sum())
         require(
             differ == 0,
-            f"the same tissue of the same slide from {who}",
+            f"the same tissue for the same slide from {who}",
             f"{differ} of {first.size} pixels that differ",
-            "let the slide, the thumbnail and the options alone decide, and draw nothing at random",
+            "use only the slide, the thumbnail and the options, and no random numbers",
         )
 
 
 def patches_lie_on_the_tissue_found(make: Make) -> None:
-    """A selector that finds tissue selects patches that lie mostly on it."""
+    """A selector with `find_tissue` selects patches that lie mostly on that tissue."""
     selector, slide = make(), toy_slide()
     if not isinstance(selector, TissueFinder):
         return
@@ -206,9 +208,9 @@ def patches_lie_on_the_tissue_found(make: Make) -> None:
     share = float(_tissue_shares(mask, slide, patches).mean()) if len(patches) else 1.0
     require(
         share >= MOSTLY,
-        f"at least {MOSTLY:.0%} of the area of the selected patches on the tissue that find_tissue() shows",
+        f"at least {MOSTLY:.0%} of the area of the selected patches on the tissue that find_tissue() returns",
         f"{share:.0%} of it",
-        "use one rule for both: select() should choose among the tissue that find_tissue() returns",
+        "use one rule for both: select() should choose from the tissue that find_tissue() returns",
     )
 
 
@@ -223,13 +225,13 @@ def patches_have_the_stated_size(make: Make) -> None:
         bool(np.allclose(sides, selector.patch_um, rtol=1e-6)),
         f"every patch to be patch_um = {selector.patch_um!r} µm wide",
         f"patches of {', '.join(f'{side:g}' for side in sides)} µm",
-        "return size * mpp; leave patch_um out where patches have several sizes",
+        "return size * mpp; omit patch_um if patches have several sizes",
     )
 
 
 @dataclass
 class WatchedSlide:
-    """A slide with the members of the interface and nothing else, which notices being closed."""
+    """A slide with only the members of the interface, which records being closed."""
 
     inner: Slide
     closed: bool = False
@@ -247,11 +249,11 @@ class WatchedSlide:
         return self.inner.mpp
 
     def read(self, xy: tuple[int, int], size: int, mpp: float) -> UInt8:
-        """Pass on to the inner slide."""
+        """Call the inner slide."""
         return self.inner.read(xy, size, mpp)
 
     def thumbnail(self, side: int) -> UInt8:
-        """Pass on to the inner slide."""
+        """Call the inner slide."""
         return self.inner.thumbnail(side)
 
     def __enter__(self) -> WatchedSlide:
@@ -298,9 +300,9 @@ def _tissue_shares(mask: Mask, slide: Slide, patches: Patches) -> Float64:
 def _require_none(patches: Patches, what: str) -> None:
     require(
         len(patches) == 0,
-        f"no patches of {what}",
+        f"no patches for {what}",
         f"{len(patches)} patches",
-        "return empty Patches when the slide shows no tissue; a threshold found by contrast alone finds grain",
+        "return empty Patches if the slide shows no tissue; a threshold based on contrast alone detects grain",
     )
 
 
@@ -310,5 +312,5 @@ def _require_same(first: Patches, second: Patches, who: str) -> None:
         same,
         f"the same patches in the same order from {who}",
         f"{len(first)} patches from {first.xy[:3].tolist()}, then {len(second)} from {second.xy[:3].tolist()}",
-        "seed a generator of its own from the options in every call, np.random.default_rng(self.seed)",
+        "seed a new generator from the options in every call, np.random.default_rng(self.seed)",
     )

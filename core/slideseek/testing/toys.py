@@ -1,6 +1,6 @@
 """Small seeded inputs for checks and for a plugin's own tests: bags, images, slides and codes.
 
-Same arguments, same bytes. Arrays are read-only, as those of a memory-mapped archive are.
+The same arguments give the same bytes. Arrays are read-only, like those of a memory-mapped archive.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _Array = TypeVar("_Array", bound=NDArray[Any])
 
 _STAINS = np.array([[214, 132, 178], [168, 92, 160], [226, 168, 190], [128, 74, 142]], dtype=np.float64)
 _BLOCK = 16
-"""Side of the flat squares a toy slide is made of, in level-0 pixels."""
+"""Side of the flat squares that make up a toy slide, in level-0 pixels."""
 
 
 class ToyBags(NamedTuple):
@@ -37,8 +37,8 @@ def toy_bags(
 ) -> ToyBags:
     """Make `count` bags of `patches` to `2 * patches - 1` Gaussian features of `width` values, read-only.
 
-    A label moves the mean of a bag's features, so that there is something to learn. Sites alternate, a patient
-    has two slides in a row, and every site meets both labels.
+    The label shifts the mean of a bag's features, so there is something to learn. Sites alternate, each patient has two
+    consecutive slides, and every site has both labels.
     """
     rng = np.random.default_rng([seed, count, width])
     directions = rng.normal(size=(2, width))
@@ -79,10 +79,10 @@ def toy_slide(
     glass: int = 255,
     slide_id: str = "toy-slide",
 ) -> Slide:
-    """Make an in-memory slide: a stained ellipse over three quarters of it, or nothing but glass without `tissue`.
+    """Make an in-memory slide: a stained ellipse over three quarters of it, or only glass without `tissue`.
 
     width, height: level-0 pixels. mpp: µm per level-0 pixel. glass: grey level of the background; below 255 it
-    is grainy, as scanned glass is.
+    is grainy, like scanned glass.
     """
     from slideseek.slides.image_reader import ArraySlide
 
@@ -90,9 +90,9 @@ def toy_slide(
 
 
 def toy_codes(spec: CodeSpec, seed: int = 0, n: int = 20, space: str = "", prefix: str = "slide") -> tuple[Code, ...]:
-    """Make `n` codes that honour `spec`, named `{prefix}-00` and so on; float rows have unit length.
+    """Make `n` codes of format `spec`, named `{prefix}-00` and so on; float rows have unit length.
 
-    A set has two to five rows. A sparse row has about a fifth of its values.
+    A set has two to five rows. A sparse row has about a fifth of its values set.
     """
     rng = np.random.default_rng([seed, n, spec.width, ("float", "bits", "sparse").index(spec.kind)])
     codes = []
@@ -114,7 +114,7 @@ def _rows(rng: np.random.Generator, spec: CodeSpec, n: int) -> NDArray[Any]:
     return unit.astype(np.float32)
 
 
-@functools.lru_cache(maxsize=8)  # a selector's checks ask for the same few slides again and again
+@functools.lru_cache(maxsize=8)  # the selector checks use the same few slides repeatedly
 def _slide_pixels(seed: int, width: int, height: int, tissue: bool, glass: int) -> UInt8:
     rng = np.random.default_rng([seed, width, height])
     rows, columns = -(-height // _BLOCK), -(-width // _BLOCK)

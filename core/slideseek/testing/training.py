@@ -1,6 +1,6 @@
-"""The checks of training: what a trainable encoder learns, saves and restores.
+"""The checks for training: what a trainable encoder learns, saves and restores.
 
-An encoder that is not trainable passes them as it is.
+An encoder that is not trainable passes them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MODEL_SUFFIXES = (".safetensors", ".json", ".npy", ".csv")
 
 
 class LazyBags(Sequence[Bag]):
-    """Bags as an archive gives them: read when indexed, read-only, a new object each time."""
+    """Bags as an archive provides them: read when indexed, read-only, a new object each time."""
 
     def __init__(self, bags: Sequence[Bag]) -> None:
         self._bags = bags
@@ -48,7 +48,7 @@ class LazyBags(Sequence[Bag]):
 
 
 def fitted(make: Make, width: int) -> Encoder:
-    """Return a fresh encoder, fitted on toy bags of that feature width when it is trainable."""
+    """Return a fresh encoder, fitted on toy bags of that feature width if it is trainable."""
     encoder: Encoder = make()
     if isinstance(encoder, Trainable):
         bags, labels, groups = toy_bags(width=width)
@@ -57,7 +57,7 @@ def fitted(make: Make, width: int) -> Encoder:
 
 
 def encode(encoder: Encoder, bag: Bag) -> Code:
-    """Encode one bag and require that a Code comes back."""
+    """Encode one bag and require that the result is a Code."""
     code = encoder.encode(bag)
     require(
         isinstance(code, Code),
@@ -69,7 +69,7 @@ def encode(encoder: Encoder, bag: Bag) -> Code:
 
 
 def training_checks() -> tuple[Callable[..., None], ...]:
-    """Return the checks of training; each takes `make` and the feature `width` of the toy bags."""
+    """Return the checks for training; each takes `make` and the feature `width` of the toy bags."""
     return (
         unfitted_is_refused,
         fitting_keeps_the_options,
@@ -81,30 +81,30 @@ def training_checks() -> tuple[Callable[..., None], ...]:
 
 
 def unfitted_is_refused(make: Make, width: int) -> None:
-    """A trainable encoder raises NotFittedError when it encodes or saves before it is fitted."""
+    """A trainable encoder raises NotFittedError if it encodes or saves before it is fitted."""
     encoder = make()
     if not isinstance(encoder, Trainable):
         return
     bag = toy_bags(width=width).bags[0]
-    mend = f"raise NotFittedError({type(encoder).__name__!r}) while the learnt state is missing"
-    require_error(partial(encoder.encode, bag), (NotFittedError,), "from encode() before fit()", mend)
+    fix = f"raise NotFittedError({type(encoder).__name__!r}) while the learnt state is missing"
+    require_error(partial(encoder.encode, bag), (NotFittedError,), "from encode() before fit()", fix)
     with tempfile.TemporaryDirectory() as folder:
-        require_error(partial(encoder.save, Path(folder)), (NotFittedError,), "from save() before fit()", mend)
+        require_error(partial(encoder.save, Path(folder)), (NotFittedError,), "from save() before fit()", fix)
 
 
 def fitting_keeps_the_options(make: Make, width: int) -> None:
-    """Fitting changes no option: a fitted encoder equals a fresh one."""
+    """Fitting does not change options: a fitted encoder equals a fresh one."""
     fresh, trained = make(), fitted(make, width)
     require(
         fresh == trained and repr(fresh) == repr(trained),
-        f"the options as they were, {fresh!r}",
+        f"unchanged options, {fresh!r}",
         repr(trained),
-        "keep what is learnt in fields declared field(init=False, repr=False, compare=False)",
+        "store learnt state in fields declared field(init=False, repr=False, compare=False)",
     )
 
 
 def unknown_labels_are_understood(make: Make, width: int) -> None:
-    """`fit` takes bags whose label is unknown (""), or says with SlideseekError that it needs labels."""
+    """`fit` accepts bags with unknown labels (""), or raises SlideseekError because it needs labels."""
     encoder = make()
     if not isinstance(encoder, Trainable):
         return
@@ -119,7 +119,7 @@ def unknown_labels_are_understood(make: Make, width: int) -> None:
 
 
 def another_width_is_refused(make: Make, width: int) -> None:
-    """A fitted encoder raises SlideseekError for features of another width than it was fitted on."""
+    """A fitted encoder raises SlideseekError for features of a different width from those it was fitted on."""
     encoder = fitted(make, width)
     if not isinstance(encoder, Trainable):
         return
@@ -133,7 +133,7 @@ def another_width_is_refused(make: Make, width: int) -> None:
 
 
 def saved_encoder_encodes_alike(make: Make, width: int) -> None:
-    """An encoder restored by `load` gives exactly the codes of the one that was saved."""
+    """An encoder restored by `load` gives exactly the codes of the saved one."""
     encoder, restored = fitted(make, width), make()
     if not isinstance(encoder, Trainable):
         return

@@ -1,4 +1,4 @@
-"""`slideseek history`: the queries of an archive."""
+"""`slideseek history`: the past queries of an archive."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ if TYPE_CHECKING:
     from slideseek.searching.query_log import LogEntry
 
 NARROW = 120
-"""Columns below which a table of seven columns cannot be read."""
+"""Terminal width, in characters, below which a table of seven columns is unreadable."""
 
 
 @click.command()
 @archive_option
 @click.option("-n", "--last", "count", default=20, show_default=True, type=click.IntRange(1), help="How many queries.")
-@click.option("--all", "everything", is_flag=True, help="All queries ever asked.")
-@click.option("--session", default="", help="Only those of one session.")
+@click.option("--all", "everything", is_flag=True, help="List all queries.")
+@click.option("--session", default="", help="Only the queries of one session.")
 @json_option
 def command(folder: Path | None, count: int, everything: bool, session: str, as_json: bool) -> None:
-    """List the latest queries: who asked what and when, with which engine, and the first hits.
+    """List the latest queries: the user, the query, the time, the engine and the first hits.
 
-    'slideseek replay N' asks one again, 'slideseek report N' shows it as a page.
+    'slideseek replay N' runs one again; 'slideseek report N' shows it as a page.
     """
     from slideseek.searching.query_log import open_log
 
@@ -42,14 +42,14 @@ def command(folder: Path | None, count: int, everything: bool, session: str, as_
 
 
 def print_entries(entries: Sequence[LogEntry]) -> None:
-    """Print entries of the log for people: a table, or on a narrow terminal a few lines each."""
+    """Print log entries as a table, or as a few lines per entry on a narrow terminal."""
     import shutil
     import sys
 
     from slideseek.searching.request import Request
 
     if not entries:
-        click.echo("nothing was asked yet")
+        click.echo("no queries yet")
         return
     rows = []
     for entry in entries:

@@ -11,5 +11,5 @@ def register_commands(register: Register) -> None:
         f"{here}.session_command:command",
         "Search an archive interactively: filter, mark, explain, export.",
     )
-    register("history", f"{here}.history_command:command", "List the queries of an archive.")
-    register("replay", f"{here}.replay_command:command", "Run a query of the history again: are the hits the same?")
+    register("history", f"{here}.history_command:command", "List the past queries of an archive.")
+    register("replay", f"{here}.replay_command:command", "Run a past query again and compare the hits.")

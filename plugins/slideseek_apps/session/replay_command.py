@@ -1,4 +1,4 @@
-"""`slideseek replay`: ask a logged query again."""
+"""`slideseek replay`: run a logged query again."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ EXIT_DIFFERENT = 3
 @archive_option
 @json_option
 def command(number: int, folder: Path | None, as_json: bool) -> int:
-    """Ask query NUMBER of 'slideseek history' again, exactly as it was asked, and say whether the hits are the same.
+    """Run query NUMBER of 'slideseek history' again with the same parameters and compare the hits.
 
-    If not, it says what has changed since, and the exit code is 3. A replay is not logged.
+    If they differ, the changes since then are listed and the exit code is 3. A replay is not logged.
     """
     from slideseek.searching.answer_json import answer_json
     from slideseek.searching.query_log import open_log
@@ -37,9 +37,9 @@ def command(number: int, folder: Path | None, as_json: bool) -> int:
         say(f"note    {note}")
     asked_at = f"{done.entry.asked.replace('T', ' ')} by {done.entry.who}"
     if done.same:
-        click.echo(f"the same hits as query {number}, asked {asked_at}")
+        click.echo(f"the same hits as query {number}, run {asked_at}")
     else:
-        click.echo(f"NOT the same hits as query {number}, asked {asked_at}")
+        click.echo(f"NOT the same hits as query {number}, run {asked_at}")
         before = {str(slide_id): float(distance) for slide_id, distance in done.entry.answer["hits"]}
         after = {one.hit.slide_id: one.hit.distance for one in done.answer.found}
         for sign, mine, other in (("-", before, after), ("+", after, before)):

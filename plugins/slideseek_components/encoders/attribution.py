@@ -27,17 +27,17 @@ def directions(bag: Bag, mine: Code, raw: Float64, other: Code) -> Float64:
 
 
 def check_comparable(bag: Bag, mine: Code, other: Code) -> None:
-    """Raise an error that says why `mine`, the code of `bag`, and `other` cannot be compared, if so."""
+    """Raise an error if `mine`, the code of `bag`, and `other` cannot be compared."""
     if other.rows.shape != mine.rows.shape or other.rows.dtype != mine.rows.dtype:
         raise SlideseekError(
             f"the code of slide {other.slide_id!r} is {other.rows.dtype} {other.rows.shape}, the code of "
             f"{bag.slide_id!r} is {mine.rows.dtype} {mine.rows.shape}",
-            "compare codes of one encoder only",
+            "compare only codes of the same encoder",
         )
     if other.space != mine.space:
         raise SlideseekError(
             f"slide {other.slide_id!r} is coded for {other.space!r} and slide {bag.slide_id!r} for {mine.space!r}",
-            "conditioned codes are comparable within one site only",
+            "compare slides of one site: conditioned codes are comparable only within a site",
         )
 
 

@@ -1,7 +1,7 @@
-"""A bag as an encoder takes it: its numbers checked, its patches in an order that depends on the set of them alone.
+"""A bag as encoders use it: checked values, and patches in an order that depends only on the set of patches.
 
-Floating-point addition is not associative, so a sum over patches depends on their order in its last bits, and the
-sign of a value near zero with it. Sums taken in the canonical order are the same bits however the patches arrive.
+Floating-point addition is not associative, so the last bits of a sum over patches, and the sign of a value near zero,
+depend on their order. Sums in the canonical order have the same bits for any order of the patches.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from slideseek.errors import EmptyBagError, SlideseekError
 from slideseek.types import Bag, Float32, Float64, Int64
 
 _CHECKED = 4096
-"""Rows checked at a time, so that a memory-mapped bag is never read whole."""
+"""Rows checked at a time; a memory-mapped bag is never read whole."""
 
 CHUNK = 256
-"""Rows summed at a time. Fixed: another value would be another order of additions, so it is not an option."""
+"""Rows summed at a time. Not an option: another value would change the order of additions."""
 
 
 def finite_features(bag: Bag, width: int | None = None) -> Float32:
     """Return the features of `bag`, float32 (n, width), after checking that an encoder can use them.
 
-    Raise `EmptyBagError` for no patches and `SlideseekError` naming the slide for NaN or infinite values, or for
-    another width than the one an encoder was fitted on. A memory-mapped bag is read piece by piece.
+    Raise `EmptyBagError` for no patches, and `SlideseekError` with the slide for NaN or infinite values or for a width
+    other than the one the encoder was fitted on. A memory-mapped bag is read piece by piece.
     """
     if len(bag) == 0:
         raise EmptyBagError(bag.slide_id)
@@ -41,7 +41,7 @@ def finite_features(bag: Bag, width: int | None = None) -> Float32:
         if bad.any():
             raise SlideseekError(
                 f"slide {bag.slide_id!r} has NaN or infinite features, first in patch {start + int(bad.argmax())}",
-                "compute its features again, or leave the slide out",
+                "compute its features again, or exclude the slide",
             )
     return bag.features
 
@@ -49,7 +49,7 @@ def finite_features(bag: Bag, width: int | None = None) -> Float32:
 def canonical_order(features: Float32) -> Int64:
     """Return the int64 (n,) row order that sorts the rows of `features` by their bytes.
 
-    Rows that tie are identical, so which of them comes first changes no sum. Rows are compared in place: a
+    Tied rows are identical, so their order changes no sum. Rows are compared in place: a
     memory-mapped array is not copied.
     """
     rows = np.ascontiguousarray(features)
@@ -71,7 +71,7 @@ def canonical_chunks(features: Float32) -> Iterator[tuple[Int64, Float32]]:
 
 
 def canonical_sum(features: Float32) -> Float64:
-    """Return the float64 (width,) sum of the rows, the same bits whatever their order."""
+    """Return the float64 (width,) sum of the rows, with the same bits for any order."""
     total = np.zeros(features.shape[1], dtype=np.float64)
     for _, rows in canonical_chunks(features):
         total += rows.astype(np.float64).sum(axis=0)

@@ -18,8 +18,8 @@ _limit: AbstractContextManager[Any] | None = None
 def one_blas_thread() -> Iterator[None]:
     """Run NumPy, SciPy and scikit-learn on one thread inside the block.
 
-    The setting belongs to the process, so the first user sets it and the last one puts it back: encoding from
-    several Python threads at once never lets a block run with the old setting.
+    The setting is global to the process: the first user sets it and the last one restores it. With several Python
+    threads encoding at once, no block runs with the old setting.
     """
     global _users, _limit
     with _lock:

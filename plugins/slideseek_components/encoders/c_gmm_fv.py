@@ -12,10 +12,10 @@ from slideseek_components.encoders.gmm_fv import GmmFisher
 
 @dataclass
 class ConditionedGmmFisher(GmmFisher):
-    """Code every slide with the mixture of its own site: the paper's baseline, C-GMM-FV.
+    """Encode every slide with the mixture of its own site: the paper's baseline, C-GMM-FV.
 
-    The options are those of `gmm-fv`. Codes are comparable within a site only. Every site needs at least
-    `components` training patches: all sites share one K, so that the width of a code does not depend on its site.
+    The options are those of `gmm-fv`. Codes are comparable only within a site. Every site needs at least
+    `components` training patches: all sites share one K, so all codes have the same width.
     """
 
     name: ClassVar[str] = "c-gmm-fv"
@@ -25,7 +25,7 @@ class ConditionedGmmFisher(GmmFisher):
         """Return the site of `bag`."""
         if not bag.site:
             raise SlideseekError(
-                f"slide {bag.slide_id!r} has no site and {self.name} has one mixture per site",
-                "give its site, or use gmm-fv",
+                f"slide {bag.slide_id!r} has no site, and {self.name} has one mixture per site",
+                "set its site, or use gmm-fv",
             )
         return bag.site

@@ -1,4 +1,4 @@
-"""A codebook of visual words: what BoVW and VLAD learn, save and load alike."""
+"""A codebook of visual words, which BoVW and VLAD learn, save and load in the same way."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ from slideseek_components.encoders.sample import sample_patches
 class Codebook(Trainable):
     """Words found by k-means among standardised training patches.
 
-    words: how many, K. standardise: zero mean and unit variance per feature. patches: training patches sampled at
-    most. power: signed square root. l2: unit length.
+    words: number of words, K. standardise: zero mean and unit variance per feature. patches: most training patches
+    to sample. power: signed square root. l2: unit length.
     """
 
     words: int = 16
@@ -59,7 +59,7 @@ class Codebook(Trainable):
         if not found or len(found[""]) < self.words:
             raise SlideseekError(
                 f"the training slides have {len(found.get('', ()))} patches, {self.name} needs at least {self.words}",
-                "give it more slides, or lower words",
+                "add slides, or lower words",
             )
         patches = found[""].astype(np.float64)
         shift, scale = np.zeros(patches.shape[1]), np.ones(patches.shape[1])
@@ -67,13 +67,13 @@ class Codebook(Trainable):
             shift, scale = patches.mean(axis=0), patches.std(axis=0)
             scale[scale == 0] = 1.0
         with one_blas_thread(), warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)  # fewer distinct patches than words is legal
+            warnings.simplefilter("ignore", ConvergenceWarning)  # fewer distinct patches than words is allowed
             model = KMeans(self.words, n_init=4, random_state=self.seed).fit((patches - shift) / scale)
         self.shift_, self.scale_, self.centres_ = shift, scale, model.cluster_centers_
 
     @property
     def width(self) -> int:
-        """Width of the features the words were found among."""
+        """Width of the features."""
         if not len(self.centres_):
             raise NotFittedError(self.name)
         return int(self.centres_.shape[1])

@@ -16,7 +16,7 @@ from slideseek_components.encoders.deep.encoder import DeepFisher
 
 @dataclass
 class DeepBinaryFisherVector(DeepFisher, Attributable):
-    """C-Deep-BFV: training also draws the gradient to its own sign (Eq. 14), and the code is the sign.
+    """C-Deep-BFV: training also pulls the gradient towards its own sign (Eq. 14), and the code is the sign.
 
     A bit is 1 where the (centred) gradient is above 0.
 

@@ -17,7 +17,7 @@ from slideseek_components.encoders.normalise import signed_root, unit
 
 @dataclass
 class DeepFisherVector(DeepFisher, Attributable):
-    """C-Deep-FV: the network is trained on Eq. 7 alone and the code is the normalised gradient of Eq. 15.
+    """C-Deep-FV: the network is trained only on Eq. 7, and the code is the normalised gradient of Eq. 15.
 
     keep: entries of the gradient in a code, 0 for all. power: signed square root. l2: unit length.
     """

@@ -10,7 +10,7 @@ from slideseek_components.encoders.deep_bfv import DeepBinaryFisherVector
 
 @dataclass
 class DeepSparseBinaryFisherVector(DeepBinaryFisherVector):
-    """C-Deep-SBFV: both gradient losses, and the code is the sign of the `bits` entries that say most.
+    """C-Deep-SBFV: both gradient losses, and the code is the sign of the `bits` most informative entries.
 
     lambda_sparse, lambda_binary: weights of the L1 norm and of the distance to the sign (lambda 4 and 5).
     """

@@ -13,10 +13,10 @@ from slideseek_components.encoders.deep_fv import DeepFisherVector
 
 @dataclass
 class DeepSparseFisherVector(DeepFisherVector):
-    """C-Deep-SFV: training also lowers the L1 norm of the gradient (Eq. 8), so that few entries stand out.
+    """C-Deep-SFV: training also lowers the L1 norm of the gradient (Eq. 8), so few entries are large.
 
     lambda_sparse: weight of that norm (lambda 4). cut: entries below this share of the slide's largest are set to
-    zero, which is what makes the code sparse.
+    zero, which makes the code sparse.
     """
 
     lambda_sparse: float | None = None

@@ -38,12 +38,12 @@ class GmmFisher(Trainable, Attributable):
     """Improved Fisher vector: the gradient of a set's likelihood under a diagonal Gaussian mixture.
 
     Perronnin, Sánchez, Mensink, "Improving the Fisher kernel for large-scale image classification" (ECCV 2010).
-    One mixture serves all slides. The blocks follow each other in the order weights, means, variances.
+    One mixture is used for all slides. The blocks are in the order weights, means, variances.
 
     components: Gaussians K. pca: dimensions kept by PCA before the mixture, 0 for none. blocks: which gradients the
-    code holds. power: signed square root. l2: unit length. standardise: zero mean and unit variance per feature, so
-    that the k-means start and the variance floor see comparable features. patches: training patches sampled at
-    most. iterations: of expectation maximisation.
+    code contains. power: signed square root. l2: unit length. standardise: zero mean and unit variance per feature,
+    which makes features comparable for the k-means start and the variance floor. patches: most training patches to
+    sample. iterations: of expectation maximisation.
     """
 
     components: int = 8
@@ -74,26 +74,28 @@ class GmmFisher(Trainable, Attributable):
     def spec(self, width: int) -> CodeSpec:
         """Return one row of K floats for the weights and K * d for the means and the variances each."""
         if self.pca > width:
-            raise SlideseekError(f"pca = {self.pca} is more than the {width} features there are", "set pca lower")
+            raise SlideseekError(f"pca = {self.pca} is more than the {width} features", "set pca lower")
         wide = ("means" in self.blocks) + ("variances" in self.blocks)
         return CodeSpec("float", self.components * (("weights" in self.blocks) + wide * (self.pca or width)))
 
     def space_of(self, bag: Bag) -> str:
-        """Return the name of the mixture that codes `bag`, which is also the space of its code."""
+        """Return the name of the mixture that encodes `bag`, which is also the space of its code."""
         return ""
 
     def fit(self, bags: Sequence[Bag], labels: Sequence[str], groups: Sequence[str]) -> None:
         """Fit the mixtures on a seeded sample of the training patches; labels and groups are not used."""
         samples = sample_patches(bags, self.patches, self.seed, self.space_of)
         if not samples:
-            raise SlideseekError(f"{self.name} cannot be fitted: no training slide has patches", "give it such slides")
+            raise SlideseekError(
+                f"{self.name} cannot be fitted: no training slide has patches", "add slides with patches"
+            )
         least, mixtures, width = max(self.components, self.pca), {}, 0
         for space, patches in samples.items():
             if len(patches) < least:
                 where = f"the training slides of site {space!r} have" if space else "the training slides have"
                 raise SlideseekError(
                     f"{where} {len(patches)} patches, {self.name} needs at least {least}",
-                    "give it more slides, or lower components (and pca)",
+                    "add slides, or lower components (and pca)",
                 )
             width = patches.shape[1]
             self.spec(width)
@@ -103,7 +105,7 @@ class GmmFisher(Trainable, Attributable):
         self.width_, self.mixtures_ = width, mixtures
 
     def encode(self, bag: Bag) -> Code:
-        """Return the Fisher vector as float32 (1, width of the spec), the same bits whatever the patch order."""
+        """Return the Fisher vector as float32 (1, width of the spec), with the same bits for any patch order."""
         return self._rounded(bag, self.vector(bag))
 
     def vector(self, bag: Bag) -> Float64:

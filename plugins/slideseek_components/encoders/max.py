@@ -27,6 +27,6 @@ class Max(Encoder):
 
     def encode(self, bag: Bag) -> Code:
         """Return the maxima as float32 (1, width)."""
-        # Adding 0 turns -0 into +0: which of the two a maximum returns depends on the order of the patches.
+        # Adding 0 turns -0 into +0: which of the two the maximum returns depends on the order of the patches.
         top = finite_features(bag).max(axis=0).astype(np.float64) + 0.0
         return Code(bag.slide_id, (unit(top) if self.l2 else top).astype(np.float32)[None])

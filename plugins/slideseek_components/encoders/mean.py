@@ -15,7 +15,7 @@ from slideseek_components.encoders.normalise import unit
 
 @dataclass
 class Mean(Attributable):
-    """Average the patch features, in float64 and in an order of its own: patch order never shows in the code.
+    """Average the patch features, in float64 and in a canonical order: the code does not depend on the patch order.
 
     l2: divide by the Euclidean norm (a zero mean stays zero).
     """

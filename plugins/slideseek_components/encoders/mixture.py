@@ -42,7 +42,7 @@ class Mixture:
         y = (x - shift) / scale
         axes = np.empty((0, x.shape[1]))
         with one_blas_thread(), warnings.catch_warnings():
-            # Stopping at `iterations` is a choice, and fewer distinct patches than components is legal.
+            # Stopping at `iterations` is intended, and fewer distinct patches than components is allowed.
             warnings.simplefilter("ignore", ConvergenceWarning)
             if pca:
                 projection = PCA(pca, svd_solver="full").fit(y)
@@ -58,7 +58,7 @@ class Mixture:
         return self.means.shape[0], self.means.shape[1]
 
     def project(self, features: Float32) -> Float64:
-        """Return the points y, float64 (n, d), that the Gaussians live among."""
+        """Return the points y, float64 (n, d), in the space of the Gaussians."""
         y: Float64 = (features.astype(np.float64) - self.shift) / self.scale
         if len(self.axes):
             y = y @ self.axes.T
@@ -97,7 +97,7 @@ class Mixture:
 
     def project_scores(self, y: Float64, directions: dict[str, Float64], count: int) -> Float64:
         """Return float64 (n,): the inner product of `directions` (blocks as in `score`) with each point's own share
-        of the score of a set of `count` points, so that the shares of a whole set add up to the set's."""
+        of the score of a set of `count` points; the shares of a whole set add up to the set's score."""
         q = self.posteriors(y)
         total = np.zeros(len(y))
         for k in range(len(self.weights)):

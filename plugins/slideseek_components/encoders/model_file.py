@@ -1,4 +1,4 @@
-"""Learnt state on disk: `model.json` says what it is, `model.safetensors` holds the numbers.
+"""Learnt state on disk: `model.json` describes it, `model.safetensors` contains the numbers.
 
 Both are checked before a number is used: format version, encoder, options, and the shape and type of every tensor
 against what the facts in the JSON imply. Nothing is unpickled.
@@ -23,7 +23,7 @@ from slideseek.errors import DamagedError, SlideseekError
 
 FORMAT = 1
 MOST_VALUES = 2**32
-"""Values a model may hold at most: a header that claims more is refused before anything is allocated."""
+"""Most values in a model: a header that claims more is rejected before anything is allocated."""
 
 Tensors: TypeAlias = dict[str, NDArray[Any]]
 Facts: TypeAlias = dict[str, Any]
@@ -32,7 +32,7 @@ Layout: TypeAlias = Mapping[str, tuple[tuple[int, ...], str]]
 
 
 def deciding_options(encoder: Any) -> dict[str, Any]:
-    """Return the options of a component that decide its result, as JSON keeps them."""
+    """Return the options of a component that affect its result, as stored in JSON."""
     options = {
         item.name: getattr(encoder, item.name)
         for item in dataclasses.fields(encoder)
@@ -63,9 +63,10 @@ def write_model(folder: Path, name: str, options: Mapping[str, Any], facts: Fact
 def read_model(
     folder: Path, name: str, options: Mapping[str, Any], layout: Callable[[Facts], Layout]
 ) -> tuple[Facts, Tensors]:
-    """Return the facts and tensors of the model in `folder`, or raise an error that names what does not fit.
+    """Return the facts and tensors of the model in `folder`, or raise an error on a mismatch.
 
-    layout: says which tensors the facts imply; it may raise `KeyError`, `TypeError` or `ValueError` for bad facts.
+    layout: returns the tensors implied by the facts; it may raise `KeyError`, `TypeError` or `ValueError` for bad
+    facts.
     """
     head = _read_head(folder)
     if head.get("format") != FORMAT:
@@ -90,7 +91,7 @@ def read_model(
             raise ValueError(f"more than {MOST_VALUES} values")
     except (KeyError, TypeError, ValueError) as error:
         raise DamagedError(
-            f"the facts in {folder / 'model.json'} make no sense ({error})", "fit the encoder again"
+            f"the facts in {folder / 'model.json'} are invalid ({error})", "fit the encoder again"
         ) from error
     return facts, _read_tensors(folder / "model.safetensors", wanted)
 
@@ -104,7 +105,7 @@ def whole_number(facts: Facts, name: str) -> int:
 
 
 def sorted_names(facts: Facts, name: str) -> list[str]:
-    """Return a fact that is a sorted list of different names; raise `ValueError` for anything else."""
+    """Return a fact that is a sorted list of distinct names; raise `ValueError` for anything else."""
     value = facts[name]
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value) or value != sorted(set(value)):
         raise ValueError(f"{name} is {value!r}")
@@ -112,11 +113,11 @@ def sorted_names(facts: Facts, name: str) -> list[str]:
 
 
 def check_positive(folder: Path, tensors: Tensors, names: Iterable[str]) -> None:
-    """Raise `DamagedError` unless every value of the named tensors is above 0, as what is divided by must be."""
+    """Raise `DamagedError` unless every value of the named tensors, which are divisors, is above 0."""
     for name in names:
         if not (tensors[name] > 0).all():
             raise DamagedError(
-                f"tensor {name!r} in {folder / 'model.safetensors'} holds values that are not above 0",
+                f"tensor {name!r} in {folder / 'model.safetensors'} has values that are not above 0",
                 "fit the encoder again",
             )
 
@@ -128,14 +129,14 @@ def _read_head(folder: Path) -> dict[str, Any]:
     except (OSError, ValueError) as error:
         raise DamagedError(f"{path} cannot be read ({error})", "fit the encoder again") from error
     if not isinstance(head, dict):
-        raise DamagedError(f"{path} does not hold a table", "fit the encoder again")
+        raise DamagedError(f"{path} does not contain a table", "fit the encoder again")
     return head
 
 
 def _compare_options(folder: Path, stored: Any, options: Mapping[str, Any]) -> None:
     if not isinstance(stored, dict) or set(stored) != set(options):
         raise SlideseekError(
-            f"the model in {folder} was fitted with other options than this encoder has", "fit the encoder again"
+            f"the model in {folder} was fitted with options that this encoder does not have", "fit the encoder again"
         )
     for key in sorted(options):
         if stored[key] != options[key]:
@@ -150,7 +151,9 @@ def _read_tensors(path: Path, wanted: Layout) -> Tensors:
     try:
         with safe_open(path, framework="numpy") as file:
             if set(file.keys()) != set(wanted):
-                raise DamagedError(f"{path} holds other tensors than its model.json says", "fit the encoder again")
+                raise DamagedError(
+                    f"{path} does not contain the tensors listed in its model.json", "fit the encoder again"
+                )
             for key, (shape, dtype) in wanted.items():
                 part = file.get_slice(key)
                 if tuple(part.get_shape()) != shape or part.get_dtype() != _SAFETENSORS_NAMES[dtype]:
@@ -165,7 +168,7 @@ def _read_tensors(path: Path, wanted: Layout) -> Tensors:
         raise DamagedError(f"{path} cannot be read ({error})", "fit the encoder again") from error
     for key, value in tensors.items():
         if value.dtype.kind == "f" and not np.isfinite(value).all():
-            raise DamagedError(f"tensor {key!r} in {path} holds NaN or infinite values", "fit the encoder again")
+            raise DamagedError(f"tensor {key!r} in {path} has NaN or infinite values", "fit the encoder again")
     return tensors
 
 

@@ -1,4 +1,4 @@
-"""A bounded, seeded sample of the training patches, for methods that learn from patches held in memory."""
+"""A bounded, seeded sample of the training patches, for methods that learn from patches in memory."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def sample_patches(
 ) -> dict[str, Float32]:
     """Return at most `limit` patches for each part of the bags, float32 (m, width), each equally likely.
 
-    part_of: names the part a bag belongs to. One pass over the bags, one bag at a time. Every patch draws a random
+    part_of: returns the part a bag belongs to. One pass over the bags, one bag at a time. Every patch draws a random
     key and the smallest keys of a part stay; the keys follow the canonical order of a bag's patches, so the sample
     does not depend on the order they are stored in. Empty bags are skipped.
     """

@@ -17,9 +17,9 @@ from slideseek_components.encoders.normalise import signed_root, unit
 
 @dataclass
 class Vlad(Codebook, Attributable):
-    """Add up what separates each patch from its nearest visual word, word by word (Jégou et al., CVPR 2010).
+    """Sum the differences between patches and their nearest visual word, per word (Jégou et al., CVPR 2010).
 
-    intra: give every word's part unit length first, so that no frequent word drowns the others.
+    intra: first give every word's part unit length, so frequent words do not dominate.
     """
 
     intra: bool = True
@@ -31,7 +31,7 @@ class Vlad(Codebook, Attributable):
         return CodeSpec("float", self.words * width)
 
     def encode(self, bag: Bag) -> Code:
-        """Return the residual sums as float32 (1, words * width), the same bits whatever the patch order."""
+        """Return the residual sums as float32 (1, words * width), with the same bits for any patch order."""
         return self._code(bag, self._residuals(bag))
 
     def contributions(self, bag: Bag, code: Code) -> Float64:

@@ -12,7 +12,7 @@ from slideseek.types import Bag, Code, CodeSpec
 from slideseek_components.encoders.bags import finite_features
 
 _ROWS = 4096
-"""Patches compared at a time, so that a long slide takes little memory beside its code."""
+"""Patches compared at a time: a large slide needs little memory in addition to its code."""
 
 
 @dataclass
@@ -20,9 +20,9 @@ class Yottixel(Encoder):
     """Barcode every patch: bit i is 1 iff feature i + 1 is smaller than feature i.
 
     Kalra et al., "Yottixel: an image search engine for large archives of histopathology whole slide images"
-    (Medical Image Analysis, 2020), as its released code does it. A slide is the set of its barcodes, compared by
-    the median over query patches of the minimum Hamming distance. Row i of the code is patch i of the bag, so that
-    a match can be shown.
+    (Medical Image Analysis, 2020), as in its released code. A slide is the set of its barcodes, compared by
+    the median over query patches of the minimum Hamming distance. Row i of the code is patch i of the bag, so
+    matches can be shown.
     """
 
     def spec(self, width: int) -> CodeSpec:

@@ -1,1 +1,1 @@
-"""Turn patch images into feature vectors: one implementation a file, and the few modules they share."""
+"""Turn patch images into feature vectors: one implementation per file, and the few modules they share."""

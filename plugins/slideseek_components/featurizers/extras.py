@@ -1,4 +1,4 @@
-"""Import an optional package, or say which extra of slideseek brings it."""
+"""Import an optional package, or report which extra of slideseek installs it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from slideseek.errors import UsageError
 
 
 def require_module(module: str, extra: str) -> ModuleType:
-    """Return the imported module; one that is not installed is a UsageError that names the extra."""
+    """Return the imported module; raise a UsageError that names the extra if it is not installed."""
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:

@@ -1,4 +1,4 @@
-"""Features that were computed elsewhere and imported."""
+"""Features computed elsewhere and imported."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from slideseek.types import Float32, UInt8
 
 @dataclass
 class Imported:
-    """Stand for the features of a set that 'slideseek import' brought in; no image can be featurized with it.
+    """Represents features imported with 'slideseek import'; no image can be featurized with it.
 
     set: name of the set, as given to 'slideseek import --set'. width: length of one feature vector.
     """
@@ -28,10 +28,10 @@ class Imported:
             raise ValueError(f"width: must be from 1 to {MAX_WIDTH}, not {self.width}")
 
     def featurize(self, images: UInt8) -> Float32:
-        """Refuse: what computed the features of this set is not known here. No images need none."""
+        """Raise an error: the network behind the imported features is unknown. An empty batch is allowed."""
         if not len(images):
             return np.zeros((0, self.width), np.float32)
         raise SlideError(
-            f"the features of set {self.set!r} were imported, and no image can be given features of it here",
+            f"the features of set {self.set!r} were imported, so new images cannot be featurized",
             "import them with 'slideseek import'",
         )

@@ -1,6 +1,6 @@
-"""Find out whether an ONNX model keeps tensors in other files, by reading its bytes and nothing else.
+"""Find out whether an ONNX model stores tensors in other files, by reading only its bytes.
 
-A runtime would open such files wherever the model says they are. The few messages of the format that lead to a
+A runtime would open such files at any path given in the model. The few messages of the format that lead to a
 tensor are followed by field number (the protobuf wire format), so the `onnx` package is not needed.
 """
 
@@ -21,7 +21,7 @@ _EXTERNAL_DATA, _DATA_LOCATION = 13, 14
 
 
 def has_external_data(model: bytes) -> bool:
-    """Return whether any tensor of the serialised model lies in another file; ValueError if it is no protobuf."""
+    """Return whether any tensor of the serialised model lies in another file; ValueError if it is not a protobuf."""
     open_messages = [("model", memoryview(model))]
     while open_messages:
         kind, message = open_messages.pop()
@@ -51,7 +51,7 @@ def _fields(message: memoryview) -> Iterator[tuple[int, int | memoryview]]:
         else:
             raise ValueError(f"wire type {wire} at byte {at}")
         if at + length > len(message):
-            raise ValueError(f"{length} bytes announced at byte {at}, {len(message) - at} left")
+            raise ValueError(f"{length} bytes expected at byte {at}, {len(message) - at} left")
         yield key >> 3, message[at : at + length]
         at += length
 
@@ -66,4 +66,4 @@ def _varint(message: memoryview, at: int) -> tuple[int, int]:
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
             return value, at
-    raise ValueError(f"no end of a number at byte {at}")
+    raise ValueError(f"unterminated number at byte {at}")

@@ -1,4 +1,4 @@
-"""Any network exported to one ONNX file, run by onnxruntime."""
+"""Any network exported to one ONNX file, run with onnxruntime."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from slideseek_components.featurizers.run_options import Device, check_run_optio
 from slideseek_components.featurizers.weight_files import require_weights
 
 REVISION = 1
-"""Of the preprocessing and the pooling: raise it when the features of the same model change."""
+"""Revision of the preprocessing and the pooling: increase it when the features of the same model change."""
 
 Pool: TypeAlias = Literal["mean", "first"]
 
@@ -30,10 +30,10 @@ Pool: TypeAlias = Literal["mean", "first"]
 class OnnxModel(Resizing, Described, Fingerprinted):
     """Describe a patch by an output of a network in an ONNX file.
 
-    weights: the `.onnx` file, everything in it. side: patches are resized to it, in pixels; 0 takes the side the
-    model states or, when it states none, the patches as they are. mean, std: of each channel, for pixels from 0
-    to 1. output: the name of the output to take, "" for the first. pool: what to do with an output of several
-    positions, `mean` over them or the `first` (the class token). batch: images a pass on a GPU. device: where it runs.
+    weights: the `.onnx` file, with all weights inside. side: patches are resized to it, in pixels; 0 takes the side
+    stated by the model or, if there is none, the patches as they are. mean, std: of each channel, for pixels from 0
+    to 1. output: the name of the output to use, "" for the first. pool: how to reduce an output with several
+    positions, their `mean` or the `first` (the class token). batch: images per pass on a GPU. device: where it runs.
     """
 
     weights: Path | None = field(default=None, metadata={"affects_result": False})  # its content does: fingerprint()
@@ -62,7 +62,7 @@ class OnnxModel(Resizing, Described, Fingerprinted):
 
     @property
     def width(self) -> int:
-        """Length of one feature vector; the model is loaded and, if its file leaves it open, tried on one image."""
+        """Length of one feature vector; the model is loaded and, if its file does not state it, run on one image."""
         if not self.width_:
             session = self._session()
             side = self.side or session.side or 224
@@ -75,7 +75,7 @@ class OnnxModel(Resizing, Described, Fingerprinted):
         session = self._session()
         prepare = Preparation.unit(self.side or session.side, self.mean, self.std)
         rows = np.empty((len(images), self.width), dtype=np.float32)
-        # As with torch: on a CPU one image a pass and one core a pass, so that a row depends on its image alone.
+        # As with torch: on a CPU one image and one core per pass, so a row depends only on its image.
         on_cpu = session.runtime.get_providers()[0] == "CPUExecutionProvider"
         step = 1 if on_cpu or session.one_at_a_time else self.batch
 
@@ -89,13 +89,13 @@ class OnnxModel(Resizing, Described, Fingerprinted):
         return rows
 
     def fingerprint(self) -> str:
-        """Name the content of the model file and the revision of the preprocessing."""
+        """Return the digest of the model file and the revision of the preprocessing."""
         if not self.sha256_:
             self.sha256_ = sha256_file(require_weights(self.weights, self.name, self.source))
         return f"{self.name} r{REVISION} {self.sha256_}"
 
     def card(self) -> FeaturizerCard:
-        """Say what the featurizer expects and whether it could run."""
+        """Return what the featurizer expects and whether it can run."""
         there = self.weights is not None and self.weights.expanduser().is_file()
         present = there and find_spec("onnxruntime") is not None
         return FeaturizerCard(self.width_ or None, self.side or 224, 0.5, "of the model", self.source, present)

@@ -1,4 +1,4 @@
-"""Open an ONNX model for images: refuse what is not one self-contained file, read input and output from it."""
+"""Open an ONNX model for images: reject anything but one self-contained file, and read its input and output."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from slideseek_components.featurizers.onnx_external import has_external_data
 from slideseek_components.featurizers.run_options import Device
 
 LIMIT = 2**31
-"""Bytes: a larger model cannot be one protobuf message."""
+"""Most bytes: a larger model cannot be one protobuf message."""
 
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """A loaded model with what its file says about its input and its output."""
+    """A loaded model with the description of its input and output."""
 
     runtime: Any
     input: str
@@ -32,14 +32,14 @@ class Session:
     output: str
 
     def __call__(self, pixels: Float32) -> NDArray[Any]:
-        """Run (n, 3, side, side) through the model and return its output as it comes."""
+        """Run (n, 3, side, side) through the model and return its output unchanged."""
         arranged = pixels if self.channels_first else pixels.transpose(0, 2, 3, 1)
         feed = {self.input: np.ascontiguousarray(arranged, dtype=self.dtype)}
         return np.asarray(self.runtime.run([self.output], feed)[0])
 
 
 def open_session(path: Path, output: str, device: Device) -> Session:
-    """Load a model that is whole in its file and takes RGB images."""
+    """Load a self-contained model that takes RGB images."""
     ort = require_module("onnxruntime", "onnx")
     if path.stat().st_size > LIMIT:
         raise SlideseekError(f"{path.name}: larger than an ONNX file can be", "check that it is the right file")
@@ -51,7 +51,7 @@ def open_session(path: Path, output: str, device: Device) -> Session:
         raise SlideseekError(f"{path.name}: not an ONNX model ({error})", fix) from error
     if outside:
         raise SlideseekError(
-            f"{path.name}: keeps its weights in other files, which are not read",
+            f"{path.name}: stores its weights in other files, which are not read",
             "save it as one file: onnx.save_model(onnx.load(path), path, save_as_external_data=False)",
         )
     providers = _providers(ort, device)
@@ -59,9 +59,9 @@ def open_session(path: Path, output: str, device: Device) -> Session:
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     try:
         runtime = ort.InferenceSession(content, options, providers=providers)
-    except Exception as error:  # onnxruntime raises a dozen types of its own without a common base
+    except Exception as error:  # onnxruntime raises a dozen exception types without a common base
         raise SlideseekError(
-            f"{path.name}: onnxruntime refuses the model ({str(error).splitlines()[0]})", fix
+            f"{path.name}: onnxruntime cannot load the model ({str(error).splitlines()[0]})", fix
         ) from error
     return _described(runtime, path.name, output)
 

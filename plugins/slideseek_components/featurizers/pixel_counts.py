@@ -1,6 +1,6 @@
-"""Count colours, stains, patterns and slopes of one patch: the loops over pixels of `colour-texture`, compiled.
+"""Count colours, stains, patterns and slopes of one patch: the compiled pixel loops of `colour-texture`.
 
-Whole numbers wherever possible, one pixel after the other: the counts are the same on every machine.
+Integers wherever possible, one pixel at a time: the counts are the same on every machine.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from slideseek_components.featurizers.stains import stain_table
 HUES = 16
 LEVELS = 16
 STAIN_TOP = 1.28
-"""Optical density at which the scale of a stain ends; what is above counts as the last level."""
+"""Optical density at which the scale of a stain ends; higher values count as the last level."""
 PATTERNS = 10
 SLOPES = 8
 
@@ -24,7 +24,7 @@ _STAINS = stain_table()
 def count_colours(image: UInt8) -> tuple[Float64, Int64, Int64, Int64]:
     """Count the colours of RGB uint8 (h, w, 3).
 
-    Returns hue (HUES,), weighted by chroma so that grey has no hue; saturation (LEVELS,); value (LEVELS,);
+    Returns hue (HUES,), weighted by chroma, so grey has no hue; saturation (LEVELS,); value (LEVELS,);
     haematoxylin by eosin (LEVELS, LEVELS).
     """
     hue = np.zeros(HUES, dtype=np.float64)
@@ -57,7 +57,7 @@ def count_patterns(plane: UInt8) -> Int64:
 
 
 def count_slopes(plane: UInt8) -> Int64:
-    """Count the edge strengths of uint8 (s, s), one class a doubling of the slope: int64 (SLOPES,)."""
+    """Count the edge strengths of uint8 (s, s), one class per doubling of the slope: int64 (SLOPES,)."""
     counts = np.zeros(SLOPES, dtype=np.int64)
     _count_slopes(plane, _SLOPE, counts)
     return counts
@@ -67,7 +67,7 @@ def _pattern_table() -> UInt8:
     """Map the 8 comparisons with the neighbours, read around the circle, to one of PATTERNS classes.
 
     A pattern with at most two changes around the circle (uniform) is classed by its number of ones, 0 to 8,
-    whatever its rotation; all others share the last class.
+    for any rotation; all others share the last class.
     """
     bits = (np.arange(256)[:, None] >> np.arange(8)) & 1
     uniform = (bits != np.roll(bits, 1, axis=1)).sum(1) <= 2

@@ -1,4 +1,4 @@
-"""From a patch image to the numbers a network takes: resize, then normalise; one image at a time."""
+"""Turn a patch image into the input of a network: resize, then normalise; one image at a time."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ IMAGENET_STD: Rgb = (0.229, 0.224, 0.225)
 
 
 def check_images(images: UInt8) -> None:
-    """Refuse what is not RGB uint8 (n, side, side, 3)."""
+    """Raise ValueError unless the images are RGB uint8 (n, side, side, 3)."""
     square = images.ndim == 4 and images.shape[1] == images.shape[2] >= 1 and images.shape[3] == 3
     if images.dtype != np.uint8 or not square:
-        raise ValueError(f"images: uint8 (n, side, side, 3), not {images.dtype} {images.shape}")
+        raise ValueError(f"images must be uint8 (n, side, side, 3), not {images.dtype} {images.shape}")
 
 
 Filter: TypeAlias = Literal["nearest", "box", "bilinear", "hamming", "bicubic", "lanczos"]
 
 
 def resize(image: UInt8, side: int, resample: Filter = "bicubic") -> UInt8:
-    """Resample RGB uint8 (s, s, 3) to (side, side, 3); an image of that side is returned untouched.
+    """Resample RGB uint8 (s, s, 3) to (side, side, 3); an image of that side is returned unchanged.
 
-    Pillow's filters widen with the reduction, so that every source pixel counts (no aliasing), and they work in
+    Pillow's filters widen with the reduction, so every source pixel counts (no aliasing), and they work in
     fixed point: the result is the same on every machine and for any number of threads.
     """
     if image.shape[0] == side:
@@ -55,6 +55,6 @@ class Preparation:
 
     @classmethod
     def unit(cls, side: int, mean: Rgb, std: Rgb, resample: Filter = "bicubic") -> Preparation:
-        """Make a preparation whose mean and std are given for pixels from 0 to 1."""
+        """Create a preparation whose mean and std are given for pixels from 0 to 1."""
         scaled_mean, scaled_std = ((values[0] * 255, values[1] * 255, values[2] * 255) for values in (mean, std))
         return cls(side, scaled_mean, scaled_std, resample)

@@ -1,4 +1,4 @@
-"""The options that say how a network runs, not what it computes."""
+"""Options for how a network runs, not for what it computes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ Device: TypeAlias = Literal["auto", "cpu", "cuda", "mps"]
 
 
 def check_run_options(batch: int, device: str) -> None:
-    """Check the options of every featurizer with a network; raise ValueError that names the field."""
+    """Check the options shared by featurizers with a network; raise a ValueError that names the field."""
     if batch < 1:
         raise ValueError(f"batch: at least 1, not {batch}")
     if device not in get_args(Device):
@@ -17,7 +17,7 @@ def check_run_options(batch: int, device: str) -> None:
 
 
 def cores() -> int:
-    """Return how many cores to use: OMP_NUM_THREADS where it is set, else all that this process may run on."""
+    """Return how many cores to use: OMP_NUM_THREADS if set, else all that this process may use."""
     limit = os.environ.get("OMP_NUM_THREADS", "").split(",")[0]
     if limit.isdigit() and int(limit) > 0:
         return int(limit)

@@ -11,7 +11,7 @@ EOSIN = (0.07, 0.99, 0.11)
 
 
 def _unmixing() -> Float64:
-    """Return float64 (2, 3): what turns the optical densities of R, G, B into amounts of the two stains."""
+    """Return float64 (2, 3): the matrix from optical densities of R, G, B to amounts of the two stains."""
     stains = np.array([HAEMATOXYLIN, EOSIN, np.cross(HAEMATOXYLIN, EOSIN)])
     stains /= np.linalg.norm(stains, axis=1, keepdims=True)
     return np.asarray(np.linalg.inv(stains)[:, :2].T, dtype=np.float64)

@@ -1,4 +1,4 @@
-"""Import timm, also where torchvision's compiled operators do not fit the installed torch."""
+"""Import timm, even if torchvision's compiled operators do not match the installed torch."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from slideseek_components.featurizers.extras import require_module
 
 _OPERATORS = ("nms", "qnms")
 _DEFINED: list[torch.library.Library] = []
-"""Definitions live as long as their library object: keep it."""
+"""The definitions last as long as their library object, so keep it."""
 
 
 def import_timm() -> ModuleType:
     """Return timm.
 
-    torchvision describes its operators to torch while it is imported and fails when its binary, which holds them,
-    could not be loaded (a CPU build beside a CUDA build, for example). No image network uses them: declaring them
-    is enough, and is done only after a plain import has failed for that reason.
+    torchvision registers its operators with torch on import, and fails if its binary could not be loaded (for example a
+    CPU build next to a CUDA build). Image networks do not use these operators: declaring them is enough. This is done
+    only after a plain import has failed for that reason.
     """
     try:
         return require_module("timm", "timm")
@@ -31,7 +31,7 @@ def import_timm() -> ModuleType:
         schema = f"{operator}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"
         library.define(schema)  # type: ignore[no-untyped-call]
     _DEFINED.append(library)
-    # The failed import has left halves of both packages behind.
+    # The failed import has left both packages half-imported.
     for name in [name for name in sys.modules if name.split(".")[0] in ("timm", "torchvision")]:
         del sys.modules[name]
     return require_module("timm", "timm")

@@ -1,4 +1,4 @@
-"""Any image network of timm with weights from a file, a folder or a pinned commit of the model hub."""
+"""Any timm image network with weights from a file, a folder or a pinned commit of the model hub."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from slideseek_components.featurizers.timm_network import FOLDER_WEIGHTS, Loaded
 from slideseek_components.featurizers.torch_batches import choose_device, run
 
 REVISION = 1
-"""Of the preprocessing and the pooling: raise it when the features of the same weights change."""
+"""Revision of the preprocessing and the pooling: increase it when the features of the same weights change."""
 
 HUB = "hf-hub:"
 
 
 @dataclass
 class TimmModel(Described, Fingerprinted):
-    """Describe a patch by the pooled features of a network of timm.
+    """Describe a patch by the pooled features of a timm network.
 
-    model: the name of the architecture (`vit_small_patch16_224`), or `hf-hub:owner/name` for a model of the hub;
-    empty when `weights` is a folder. weights: a `.pth` or `.safetensors` file for that architecture, or a folder
+    model: the name of the architecture (`vit_small_patch16_224`), or `hf-hub:owner/name` for a model on the hub;
+    empty if `weights` is a folder. weights: a `.pth` or `.safetensors` file for that architecture, or a folder
     with the `config.json` and the weights of a hub model. revision: the commit of the hub model, 40 hexadecimal
-    digits, since a branch may move. batch: images a pass on a GPU. device: where the network runs.
+    digits, since a branch may move. batch: images per pass on a GPU. device: where the network runs.
 
-    Side, mean, deviation and interpolation come from the model's own configuration; the patch is seen whole (no
+    Side, mean, deviation and interpolation come from the model's own configuration; the whole patch is used (no
     centre crop).
     """
 
@@ -55,7 +55,7 @@ class TimmModel(Described, Fingerprinted):
 
     @property
     def width(self) -> int:
-        """Length of one feature vector; the network is loaded to find out."""
+        """Length of one feature vector; the network is loaded to determine it."""
         return self._load().width
 
     def featurize(self, images: UInt8) -> Float32:
@@ -65,7 +65,7 @@ class TimmModel(Described, Fingerprinted):
         return run(loaded.network, images, loaded.prepare, loaded.width, choose_device(self.device), self.batch)
 
     def fingerprint(self) -> str:
-        """Name the content of the weights, or the commit of the hub model, and the revision of the preprocessing."""
+        """Return the digest of the weights, or the commit of the hub model, and the revision of the preprocessing."""
         if self.weights is None and self.model.startswith(HUB):
             self._check_hub()
             return f"{self.name} r{REVISION} {self.model}@{self.revision}"
@@ -75,7 +75,7 @@ class TimmModel(Described, Fingerprinted):
         return f"{self.name} r{REVISION} {self.sha256_}"
 
     def card(self) -> FeaturizerCard:
-        """Say what the featurizer expects and whether it could run."""
+        """Return what the featurizer expects and whether it can run."""
         width = self.loaded_.width if self.loaded_ else None
         side = self.loaded_.prepare.side if self.loaded_ else 224
         source = f"huggingface.co/{self.model.removeprefix(HUB)}" if self.model.startswith(HUB) else "a file or folder"
@@ -92,8 +92,8 @@ class TimmModel(Described, Fingerprinted):
     def _check_hub(self) -> None:
         if not self.revision:
             raise UsageError(
-                f"featurizer 'timm': {self.model} is named without a revision",
-                "set revision to a commit of its 'Files and versions' page, so that results stay reproducible",
+                f"featurizer 'timm': {self.model} is given without a revision",
+                "set revision to a commit from its 'Files and versions' page, to keep results reproducible",
             )
 
     def _files(self) -> tuple[Path, Path | None]:
@@ -111,10 +111,10 @@ class TimmModel(Described, Fingerprinted):
         if path.is_dir():
             found = [path / file for file in FOLDER_WEIGHTS if (path / file).is_file()]
             if not found or not (path / "config.json").is_file():
-                raise UsageError(f"featurizer 'timm': {path} lacks config.json or {' / '.join(FOLDER_WEIGHTS)}", fix)
+                raise UsageError(f"featurizer 'timm': {path} has no config.json or {' / '.join(FOLDER_WEIGHTS)}", fix)
             return found[0], path / "config.json"
         if not path.is_file():
-            raise UsageError(f"featurizer 'timm': there is no file {path}", fix)
+            raise UsageError(f"featurizer 'timm': {path} does not exist", fix)
         if not self.model or self.model.startswith(HUB):
             raise UsageError(
                 "featurizer 'timm': a weights file needs the name of its architecture in model",

@@ -1,4 +1,4 @@
-"""Fetch a model of the hub, build a network of timm and load weights into it, strictly."""
+"""Fetch a model from the hub, build a timm network and load weights into it, strictly."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from slideseek_components.featurizers.torch_batches import place
 
 FOLDER_WEIGHTS = ("model.safetensors", "pytorch_model.bin")
 LIMIT = 20_000_000_000
-"""Bytes: the largest pathology networks have a few billion parameters."""
+"""Most bytes: the largest pathology networks have a few billion parameters."""
 
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A network with the preprocessing its configuration asks for."""
+    """A network with the preprocessing from its configuration."""
 
     network: nn.Module
     prepare: Preparation
@@ -35,7 +35,7 @@ class Loaded:
 def load_network(model: str, file: Path, config: Path | None, device: torch.device) -> Loaded:
     """Return the network of a weights file, on the device and in evaluation mode.
 
-    model: the architecture, unless `config` (the config.json of a hub model, beside the file) names it.
+    model: the architecture, unless `config` (the config.json of a hub model, next to the file) names it.
     """
     timm = import_timm()
     network = _create(timm, model, file, config)
@@ -59,19 +59,19 @@ def fetch(repository: str, revision: str) -> tuple[Path, Path]:
         config = Path(hub.hf_hub_download(repository, "config.json", revision=revision))
         try:
             return Path(hub.hf_hub_download(repository, FOLDER_WEIGHTS[0], revision=revision)), config
-        except errors.EntryNotFoundError:  # older models have only the pickled form, read as tensors alone
+        except errors.EntryNotFoundError:  # older models have only the pickled form; only tensors are read from it
             return Path(hub.hf_hub_download(repository, FOLDER_WEIGHTS[1], revision=revision)), config
     except (OSError, errors.EntryNotFoundError) as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise SlideseekError(
-            f"{repository}@{revision[:8]} cannot be had from the hub ({type(error).__name__}: {reason})",
+            f"{repository}@{revision[:8]} cannot be fetched from the hub ({type(error).__name__}: {reason})",
             f"open huggingface.co/{repository} on a connected machine, accept its terms if it has any, download "
             f"config.json and {FOLDER_WEIGHTS[0]} into one folder and set weights to that folder",
         ) from error
 
 
 def _create(timm: Any, model: str, file: Path, config: Path | None) -> nn.Module:
-    """Build the architecture, load every weight strictly, then take the classifier off."""
+    """Build the architecture, load every weight strictly, then remove the classifier."""
     source = f"local-dir:{config.parent}" if config else model
     state = read_state(file, LIMIT)
     try:
@@ -97,7 +97,7 @@ def _classifiers(timm: Any, model: str, config: Path | None) -> tuple[str, ...]:
 
 
 def _classes(state: Mapping[str, Tensor], classifiers: tuple[str, ...]) -> int:
-    """Return how many classes the saved head has: the head is loaded too, so that loading can be strict."""
+    """Return how many classes the saved head has: the head is also loaded, so loading can be strict."""
     weights = [state[f"{name}.weight"] for name in classifiers if f"{name}.weight" in state]
     return int(weights[0].shape[0]) if weights else 0
 
@@ -108,7 +108,7 @@ def _preparation(settings: Mapping[str, Any]) -> Preparation:
         raise SlideseekError(f"the model takes images of {settings['input_size']}", "use one for square RGB images")
     if settings["interpolation"] not in get_args(Filter):
         raise SlideseekError(
-            f"the model asks for interpolation {settings['interpolation']!r}",
+            f"the model uses interpolation {settings['interpolation']!r}",
             f"set it to one of {', '.join(get_args(Filter))} in its config.json",
         )
     return Preparation.unit(height, tuple(settings["mean"]), tuple(settings["std"]), settings["interpolation"])

@@ -1,4 +1,4 @@
-"""Run a torch network over many images so that a row depends on its own image alone, to the last bit."""
+"""Run a torch network on many images; each row depends only on its own image, to the last bit."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Network = TypeVar("Network", bound=nn.Module)
 
 
 def choose_device(name: Device) -> torch.device:
-    """Return the device `name` stands for; `auto` is the first of cuda, mps, cpu that is there."""
+    """Return the device `name` stands for; `auto` is the first of cuda, mps, cpu that is available."""
     there = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
     if name == "auto":
         return torch.device(next(device for device in there if there[device]))
@@ -37,13 +37,13 @@ def place(network: Network, device: torch.device) -> Network:
 def run(
     network: nn.Module, images: UInt8, prepare: Callable[[UInt8], Float32], width: int, device: torch.device, batch: int
 ) -> Float32:
-    """Return float32 (n, width): what `network` makes of the n prepared images.
+    """Return float32 (n, width): the output of `network` for the n prepared images.
 
     network: in evaluation mode, on `device`, from (b, 3, side, side) to (b, width).
 
-    On a CPU every image is its own pass on one core, and the cores work on different images: convolution
-    kernels are chosen by batch size and thread count and differ in the last bits, and passes this small lose
-    little by it. `batch` is the number of images a pass elsewhere, where no such promise can be made.
+    On a CPU every image is its own pass on one core, and the cores work on different images. Convolution kernels are
+    chosen by batch size and thread count and differ in the last bits; single-image passes cost little. On other
+    devices `batch` is the number of images per pass, without this guarantee.
     """
     rows = np.empty((len(images), width), dtype=np.float32)
     on_cpu = device.type == "cpu"

@@ -30,14 +30,14 @@ LEAST_RECALL = 0.95
 
 
 class Forest:
-    """An annoy index over single codes, on disk and mapped. metric: `angular` for floats, `hamming` for bits."""
+    """An annoy index over single codes, memory-mapped from disk. metric: `angular` for floats, `hamming` for bits."""
 
     def __init__(
         self, metric: Metric, width: int, search_k: int, path: Path, home: TemporaryDirectory[str] | None
     ) -> None:
         self.metric: Metric = metric
         self.width, self.search_k, self.path = width, search_k, path
-        self.home = home  # the file lives as long as the forest that was built in it
+        self.home = home  # the file is kept as long as the forest built in it
         self.index = AnnoyIndex(width, metric)
 
     @property
@@ -47,11 +47,11 @@ class Forest:
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        """Metric and width, which the file does not hold."""
+        """Metric and width, which the file does not contain."""
         return {"metric": self.metric, "width": self.width}
 
     def vector(self, row: NDArray[Any]) -> list[float]:
-        """Return the row of a code as annoy takes it: one number a bit or value."""
+        """Return the row of a code as annoy takes it: one number per bit or value."""
         values = np.unpackbits(row) if self.metric == "hamming" else row
         return [*values.tolist()]
 
@@ -70,13 +70,13 @@ class Forest:
 class Annoy(ApproximateIndex):
     """Search single codes through random trees: angular for floats, Hamming for bits.
 
-    Trees cannot grow: slides added later are searched exactly until they are a tenth of those in the trees, then the
-    forest is rebuilt. Its recall is measured when it is built: below 0.95 a `LowRecallWarning` says what to raise,
-    then and whenever the forest is opened.
+    Trees cannot grow: slides added later are searched exactly until they are a tenth of those in the trees; then the
+    forest is rebuilt. Its recall is measured when it is built. Below 0.95, a `LowRecallWarning` reports which option to
+    raise, then and whenever the forest is opened.
 
-    n_trees: more trees find more and take more room. search_k: nodes a search inspects; 0 is the library's own choice,
-    n_trees times k, which finds little in long codes. exact_below: spaces and masks of at most this many slides are
-    searched exactly. seed: of the trees.
+    n_trees: more trees find more neighbours and take more space. search_k: nodes a search inspects; 0 is the library's
+    default, n_trees times k, which finds few neighbours for long codes. exact_below: spaces and masks of at most this
+    many slides are searched exactly. seed: of the trees.
     """
 
     name: ClassVar[str] = "annoy"
@@ -93,7 +93,7 @@ class Annoy(ApproximateIndex):
     def refuses(self, spec: CodeSpec) -> str:
         """Accept single floats and single bits."""
         if spec.many:
-            return f"annoy holds one code per slide, not {spec}: use {'hamming' if spec.kind == 'bits' else 'cosine'}"
+            return f"annoy stores one code per slide, not {spec}: use {'hamming' if spec.kind == 'bits' else 'cosine'}"
         return f"annoy would make {spec} dense: use sparse" if spec.kind == "sparse" else ""
 
     def _build(self, wanted: Mask, sample: RecallSample) -> Forest:
@@ -109,7 +109,7 @@ class Annoy(ApproximateIndex):
             for row in rows:
                 forest.index.add_item(number, forest.vector(row))
                 number += 1
-        forest.index.build(self.n_trees, n_jobs=1)  # several jobs would make the trees depend on their number
+        forest.index.build(self.n_trees, n_jobs=1)  # with several jobs the trees would depend on their number
         return forest
 
     def _shortfall(self, recall: float) -> str:

@@ -1,11 +1,11 @@
 """What approximate indexes share: exact distances and masks around a structure that only proposes candidates.
 
-Codes are kept in an exact index. A structure (a forest, inverted lists, a graph) proposes slides; those are measured
-exactly, so distances, order among the proposed, masks, spaces and removal are those of the exact index and only a
-missing neighbour can tell the two apart. How often one is missing is measured whenever a structure is built.
+Codes are kept in an exact index. A structure (a forest, inverted lists, a graph) proposes slides, whose distances are
+computed exactly. Distances, order, masks, spaces and removal are therefore those of the exact index; the only
+difference is that a neighbour may be missing. How often one is missing is measured whenever a structure is built.
 
-A structure cannot grow. Slides added since it was built are all candidates, measured exactly, until rebuilding it pays;
-so adding one slide to a large index costs next to nothing and never lowers the recall.
+A structure cannot grow. Slides added after it was built are all candidates, measured exactly, until a rebuild is
+worthwhile. Adding one slide to a large index therefore costs almost nothing and never lowers the recall.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ class SpaceStructure:
 
 @dataclass
 class ApproximateIndex(BatchIndex, ABC):
-    """Search through a structure for each space, built when first needed.
+    """Search through one structure per space, built on first use.
 
-    Few candidates, because the archive or the mask is small, are searched exactly: that is quicker, too.
+    If the archive or the mask is small, the few candidates are searched exactly, which is also faster.
     """
 
     name: ClassVar[str]
@@ -65,32 +65,32 @@ class ApproximateIndex(BatchIndex, ABC):
 
     @abstractmethod
     def refuses(self, spec: CodeSpec) -> str:
-        """Return "" when codes of this spec fit, else the reason, in words."""
+        """Return "" if codes of this spec are accepted, else the reason."""
 
     @abstractmethod
     def _build(self, wanted: Mask, sample: RecallSample) -> Neighbours:
-        """Build the structure of the wanted slots; `sample` measures what it finds, for an index that tunes itself."""
+        """Build the structure of the wanted slots; `sample` measures its recall, for an index that tunes itself."""
 
     @abstractmethod
     def _shortfall(self, recall: float) -> str:
-        """Return "" when a structure finds enough, else by how much it falls short and what to do, in words."""
+        """Return "" if a structure's recall is high enough, else its shortfall and a fix."""
 
     @abstractmethod
     def _open(self, path: Path, settings: Mapping[str, Any]) -> Neighbours:
         """Open a structure that was written to `path`."""
 
     def _exact_for(self, code: Code) -> StoredIndex:
-        """Return an empty exact index that holds codes like this one."""
+        """Return an empty exact index for the same kind of codes."""
         return Hamming() if code.rows.dtype == np.uint8 else Cosine()
 
     @property
     def ids(self) -> Sequence[str]:
-        """Slide ids held, in the order masks are given in."""
+        """Slide ids in the index; masks follow this order."""
         return self.exact_.ids
 
     @property
     def nbytes(self) -> int:
-        """Bytes the codes and the structures take."""
+        """Bytes used by the codes and the structures."""
         return self.exact_.nbytes + sum(part.neighbours.nbytes for part in self.parts_.values())
 
     @property
@@ -99,7 +99,7 @@ class ApproximateIndex(BatchIndex, ABC):
         return {space: part.recall for space, part in self.parts_.items()}
 
     def add(self, codes: Sequence[Code]) -> None:
-        """Add codes, all or none; they are searched exactly until the structures are built again."""
+        """Add codes, all or none; they are searched exactly until the structures are rebuilt."""
         if not codes:
             return
         for code in codes:
@@ -112,7 +112,7 @@ class ApproximateIndex(BatchIndex, ABC):
             self.exact_, self.parts_, self.built_, self.covered_ = exact, {}, (0, 0), 0
 
     def remove(self, slide_ids: Sequence[str]) -> None:
-        """Remove slides, all or none; an id that is not there is an error."""
+        """Remove slides, all or none; an unknown id is an error."""
         self.exact_.remove(slide_ids)
 
     def search(self, code: Code, k: int, among: Mask | None = None) -> list[Hit]:
@@ -134,13 +134,13 @@ class ApproximateIndex(BatchIndex, ABC):
         return nearest(*exact.near([code], near, k)[0], exact.store_.slot_ids, k)
 
     def search_many(self, codes: Sequence[Code], k: int, among: Mask | None = None) -> list[list[Hit]]:
-        """Return `search(code, k, among)` of every code, in order."""
+        """Return `search(code, k, among)` for every code, in order."""
         return [self.search(code, k, among) for code in codes]
 
     def build(self, whole: bool = False) -> None:
-        """Build the structures when many slides were added, or slots got new numbers, since they were last built.
+        """Rebuild the structures if many slides were added, or slots renumbered, since they were last built.
 
-        whole: also when a single slide was added.
+        whole: also if a single slide was added.
         """
         store = self.exact_.store_
         now = store.version, store.layout
@@ -179,7 +179,7 @@ class ApproximateIndex(BatchIndex, ABC):
         files.write_header(folder, self.name, {"exact": self.exact_.name, "parts": parts}, written)
 
     def load(self, folder: Path) -> None:
-        """Restore what `save` wrote; files are mapped where possible, so they must stay where they are."""
+        """Restore what `save` wrote; files are memory-mapped where possible, so they must stay in place."""
         header = files.read_header(folder, self.name)
         exact = Hamming() if header["exact"] == Hamming.name else Cosine()
         exact.load(folder / EXACT)
@@ -193,9 +193,9 @@ class ApproximateIndex(BatchIndex, ABC):
         self._warn()
 
     def _proposed(self, part: SpaceStructure, code: Code, k: int, wanted: Mask | None) -> Int64 | None:
-        """Ask the structure for more and more until k of the proposed are wanted; None when exact search is better.
+        """Request more and more candidates until k of them are wanted; None if an exact search is better.
 
-        wanted: bool (len(part.slots),) or None for all. The answer counts within the part.
+        wanted: bool (len(part.slots),) or None for all. Numbers in the result are relative to the part.
         """
         total = len(part.slots)
         allowed = total if wanted is None else int(np.count_nonzero(wanted))
@@ -211,12 +211,12 @@ class ApproximateIndex(BatchIndex, ABC):
         return None
 
     def _warn(self) -> None:
-        """Warn of structures that miss too much: when they are built, and whenever they are opened."""
+        """Warn about structures with low recall, when they are built and whenever they are opened."""
         for space, part in self.parts_.items():
             if short := self._shortfall(part.recall):
                 warnings.warn(f"{short} (site {space})" if space else short, LowRecallWarning, stacklevel=3)
 
     def _check_single(self, code: Code) -> None:
         if len(code) != 1:
-            cause = f"index {self.name!r}, code of slide {code.slide_id!r}: {len(code)} rows, it holds one per slide"
+            cause = f"index {self.name!r}, code of slide {code.slide_id!r}: {len(code)} rows, it stores one per slide"
             raise SlideseekError(cause, "use hamming or cosine for sets")

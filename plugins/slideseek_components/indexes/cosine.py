@@ -17,26 +17,26 @@ from .store import SlideStore, blocks
 from .stored_index import Near, StoredSetIndex
 
 BLOCK_BYTES = 1 << 24
-"""Stored rows compared at a time, which bounds the working memory of a search."""
+"""Stored rows compared at a time; bounds the working memory of a search."""
 CHUNK = 1024
-"""Columns multiplied in single precision before the sum goes on in double."""
+"""Columns multiplied in single precision before the sum continues in double."""
 TOGETHER = 256
 """Query rows of a batch that are multiplied at once."""
 
 
 @dataclass
 class Cosine(StoredSetIndex):
-    """Search by cosine distance, 1 - cos in [0, 2]; between sets, by the median of minima, as `hamming` does.
+    """Search by cosine distance, 1 - cos in [0, 2]; between sets, by the median of minima, like `hamming`.
 
-    The cosine is summed in double precision and rounded to single, the precision of the codes; it depends on the two
-    codes alone, never on the mask, the batch or the number of threads. A zero vector has no direction: its cosine with
+    The cosine is summed in double precision and rounded to single, the precision of the codes. It depends only on the
+    two codes, never on the mask, the batch or the number of threads. A zero vector has no direction: its cosine with
     every vector, another zero vector included, counts as 0, so its distance is 1.
     """
 
     name: ClassVar[str] = "cosine"
 
     def refuses(self, spec: CodeSpec) -> str:
-        """Accept floats, single or sets; sparse ones too, which it stores densely."""
+        """Accept floats, single or sets; also sparse ones, which it stores densely."""
         return f"cosine compares floats, not {spec}: use hamming" if spec.kind == "bits" else ""
 
     def _unfit(self, code: Code) -> str:
@@ -47,7 +47,7 @@ class Cosine(StoredSetIndex):
         return [len(code) for code in codes], {"rows": rows, "norms": norms(rows)}
 
     def near(self, codes: Sequence[Code], wanted: Mask | None, k: int) -> list[Near]:
-        """Sort out the far slides with a fast matrix product of known error, then measure the rest exactly."""
+        """Discard distant slides with a fast matrix product of known error, then measure the rest exactly."""
         queries = [scaled(code.rows) for code in codes]
         slots, found = self.store_.slots(wanted), []
         for group in _groups(queries):
@@ -68,7 +68,7 @@ def scaled(rows: NDArray[Any]) -> Float32:
 
 
 def norms(rows: NDArray[Any]) -> Float64:
-    """Return the Euclidean norm of each row in double precision, where no float32 value over- or underflows."""
+    """Return the Euclidean norm of each row in double precision, in which no float32 value over- or underflows."""
     squares: Float64 = np.add.reduce(np.square(rows, dtype=np.float64), axis=1)
     return np.sqrt(squares)
 
@@ -85,7 +85,7 @@ def rough_error(width: int) -> float:
 
 
 def _groups(queries: Sequence[Float32]) -> list[list[Float32]]:
-    """Cut a batch into groups of about TOGETHER query rows."""
+    """Divide a batch into groups of about TOGETHER query rows."""
     ends = np.cumsum([len(query) for query in queries])
     cuts = np.flatnonzero(np.diff(ends // TOGETHER)) + 1
     bounds = [0, *cuts.tolist(), len(queries)]

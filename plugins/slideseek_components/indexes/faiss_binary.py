@@ -25,7 +25,7 @@ Method = Literal["ivf", "hnsw"]
 EFFORTS = tuple(2**power for power in range(13))
 """Values tried for the lists visited (ivf) or the nodes kept (hnsw), cheapest first."""
 ROWS_A_LIST, ROUNDS = 64, 10
-"""How many codes for each list, and how many rounds of clustering, the centres of the lists are found from."""
+"""Codes per list, and rounds of clustering, used to find the centres of the lists."""
 
 
 class FaissStructure:
@@ -44,7 +44,7 @@ class FaissStructure:
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        """Method and effort, which the file does not hold."""
+        """Method and effort, which the file does not contain."""
         return {"method": self.method, "effort": self.effort}
 
     def near(self, row: NDArray[Any], count: int) -> Int64:
@@ -68,9 +68,10 @@ class FaissStructure:
 class FaissBinary(ApproximateIndex):
     """Search single codes of bits through inverted lists (`ivf`) or a graph (`hnsw`).
 
-    When built, a sample of the slides is searched with rising effort until `target_recall` of their 10 nearest are
-    found; that effort is kept. Worth its doubled memory in large archives of codes that cluster: 0.4 ms a query instead
-    of 9.5 among a million codes of 1,024 bits. Spaces and masks of at most `exact_below` slides are searched exactly.
+    When built, a sample of the slides is searched with increasing effort until `target_recall` of their 10 nearest are
+    found; that effort is kept. It doubles the memory, which is worthwhile in large archives of codes that cluster: 0.4
+    ms per query instead of 9.5 among a million codes of 1,024 bits. Spaces and masks of at most `exact_below` slides
+    are searched exactly.
 
     lists: inverted lists, 0 for the square root of the number of slides. links: of a node in the graph.
     """
@@ -97,7 +98,7 @@ class FaissBinary(ApproximateIndex):
         """Accept single bits."""
         if spec.kind != "bits":
             return f"faiss-binary compares bits, not {spec}: use cosine or sparse"
-        return f"faiss-binary holds one code per slide, not {spec}: use hamming" if spec.many else ""
+        return f"faiss-binary stores one code per slide, not {spec}: use hamming" if spec.many else ""
 
     def _exact_for(self, code: Code) -> StoredIndex:
         return Hamming()
@@ -121,7 +122,7 @@ class FaissBinary(ApproximateIndex):
         store, width = self.exact_.store_, self.exact_.store_.columns * 8
         index: Any = faiss.IndexBinaryHNSW(width, self.links)
         if self.method == "ivf":
-            # faiss's own training takes memory with the square of the width: gigabytes for long codes
+            # faiss's own training needs memory quadratic in the width: gigabytes for long codes
             centres = faiss.IndexBinaryFlat(width)
             centres.add(self._centres(wanted))
             index = faiss.IndexBinaryIVF(centres, width, centres.ntotal)

@@ -1,8 +1,8 @@
-"""Files of an index on disk: a header, files checked by SHA-256, and large mapped arrays.
+"""Files of an index on disk: a header, files checked by SHA-256, and large memory-mapped arrays.
 
-`header.json` names every other file. It carries its own SHA-256 and those of the files that are read whole; the large
-arrays are mapped, so for them the exact size, dtype and shape are checked. Anything that does not match is a
-`DamagedError` that names the file: an index is derived data, so the fix is always to build it again.
+`header.json` lists every other file. It contains its own SHA-256 and those of the files that are read whole. The large
+arrays are memory-mapped, so only their exact size, dtype and shape are checked. Any mismatch is a `DamagedError` that
+names the file: an index is derived data, so the fix is always to rebuild it.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ VERSION = 1
 
 
 def damaged(path: Path, what: str) -> DamagedError:
-    """Make the error of a file that cannot be used."""
+    """Return the error for a file that cannot be used."""
     return DamagedError(f"index file {path}: {what}", "rebuild the index from the stored codes")
 
 
 def write_header(folder: Path, index: str, content: Mapping[str, Any], checked_files: Sequence[str]) -> None:
-    """Write the header, last of all files: a folder without one was never finished."""
+    """Write the header as the last file: a folder without one is incomplete."""
     header = {
         "format": FORMAT,
         "version": VERSION,
@@ -51,7 +51,7 @@ def read_header(folder: Path, index: str) -> dict[str, Any]:
     try:
         header = json.loads(path.read_bytes())
     except FileNotFoundError:
-        raise damaged(path, "missing, so the folder holds no finished index") from None
+        raise damaged(path, "missing, so the index in the folder is incomplete") from None
     except (ValueError, OSError) as error:
         raise damaged(path, f"not readable as JSON ({error})") from error
     if not isinstance(header, dict) or header.get("format") != FORMAT:
@@ -86,7 +86,7 @@ def checked(folder: Path, name: str, header: Mapping[str, Any]) -> Path:
 
 @dataclass(frozen=True)
 class MappedFile:
-    """A file that is mapped. identity: device and inode, since another file may have taken its path meanwhile."""
+    """A memory-mapped file. identity: device and inode, since another file may have replaced it at its path."""
 
     path: Path
     identity: tuple[int, int]
@@ -97,7 +97,7 @@ class MappedFile:
         return cls(path, _identity(path))
 
     def linked(self, target: Path) -> bool:
-        """Give the file a second name, and say whether that was possible.
+        """Hard-link the file to a second name, and return whether that worked.
 
         Array files are never written in place, so sharing one between two saved indexes is safe.
         """
@@ -105,13 +105,13 @@ class MappedFile:
             if _identity(self.path) != self.identity:
                 return False
             os.link(self.path, target)
-        except OSError:  # gone, or a file system without hard links
+        except OSError:  # the file is gone, or the file system has no hard links
             return False
         return True
 
 
 def write_array(path: Path, array: NDArray[Any], source: MappedFile | None = None) -> None:
-    """Write and sync an array as .npy, or link the file it is mapped from."""
+    """Write and sync an array as .npy, or hard-link the file it is mapped from."""
     if source is not None and source.linked(path):
         return
     with path.open("wb") as stream:
@@ -128,16 +128,16 @@ def map_array(path: Path, dtype: np.dtype[Any], shape: tuple[int, ...]) -> NDArr
     except FileNotFoundError:
         raise damaged(path, "missing") from None
     except (ValueError, EOFError, OSError) as error:
-        raise damaged(path, f"not a whole .npy array ({error})") from error
+        raise damaged(path, f"not a complete .npy array ({error})") from error
     if mapped.dtype != dtype or mapped.shape != shape:
-        raise damaged(path, f"holds {mapped.dtype} {mapped.shape}, the header says {dtype} {shape}")
+        raise damaged(path, f"contains {mapped.dtype} {mapped.shape}, the header states {dtype} {shape}")
     if not empty and size != mapped.offset + mapped.nbytes:
         raise damaged(path, f"{size} bytes, {mapped.offset + mapped.nbytes} expected")
     return np.asarray(mapped)
 
 
 def sync(path: Path) -> None:
-    """Make sure that a file written by a library is on disk."""
+    """Sync a file written by a library to disk."""
     with path.open("rb") as stream:
         os.fsync(stream.fileno())
 
@@ -150,8 +150,8 @@ def _identity(path: Path) -> tuple[int, int]:
 def _header_sha256(header: Mapping[str, Any]) -> str:
     """Return the SHA-256 of a header without its own.
 
-    Not `slideseek.digests.digest`, which leaves letters beyond ASCII as they are: headers have been written with them
-    escaped, and a header with such a letter in the name of a site would no longer match.
+    Not `slideseek.digests.digest`, which does not escape non-ASCII letters: existing headers were written with them
+    escaped, and a header with such a letter in a site name would no longer match.
     """
     return digest_bytes(json.dumps(header, sort_keys=True, separators=(",", ":")).encode())
 

@@ -17,17 +17,17 @@ from .median_of_minima import Direction, set_distances
 from .store import SlideStore, blocks
 from .stored_index import Near, StoredSetIndex
 
-if TYPE_CHECKING:  # loading it takes its time
+if TYPE_CHECKING:  # slow to load
     from .hamming_compiled import SinglesSearch
 
 RANK_BITS = 32
 RANK = (1 << RANK_BITS) - 1
 """Lower bits of the compiled kernels' keys: the rank of a slide's id. The upper bits are four times the distance."""
 COMPILED_AFTER = 1 << 31
-"""Bytes an index compares in numpy before it turns to the compiled kernels.
+"""Bytes an index compares in numpy before it switches to the compiled kernels.
 
-Loading them takes about 0.8 s, in which numpy compares 2 to 4 GB; so a single search of a small archive never waits for
-them, and a long run spends at most twice the best time.
+Loading them takes about 0.8 s, in which numpy compares 2 to 4 GB. A single search of a small archive never waits for
+them, and a long run takes at most twice the best time.
 """
 NUMPY_BLOCK_BYTES = 1 << 19
 """Stored rows that numpy compares at a time: the intermediate results stay in the cache."""
@@ -52,7 +52,7 @@ class Hamming(StoredSetIndex):
         return [len(code) for code in codes], {"words": words(np.concatenate([code.rows for code in codes]))}
 
     def near(self, codes: Sequence[Code], wanted: Mask | None, k: int) -> list[Near]:
-        """Compare in numpy at first, with the compiled kernels once there is enough work to pay for loading them."""
+        """Compare in numpy at first, then with the compiled kernels once there is enough work to load them."""
         rows, counts = _together(codes)
         compiled = self._compiled(len(rows), wanted)
         self.compared_ += self._work(len(rows), wanted)
@@ -79,21 +79,21 @@ class Hamming(StoredSetIndex):
         return super().search(code, k, among)
 
     def _nearest(self, codes: Sequence[Code], wanted: Mask | None, k: int) -> list[list[Hit]]:
-        """Take hits straight from the keys of the compiled kernels: they are in order, ties and all."""
+        """Take hits directly from the keys of the compiled kernels, which are fully ordered, including ties."""
         rows, counts = _together(codes)
         if self.compared_ < COMPILED_AFTER and not self._compiled(len(rows), wanted):
             return super()._nearest(codes, wanted, k)
-        self.compared_ = COMPILED_AFTER  # from here on there is nothing to count
+        self.compared_ = COMPILED_AFTER  # nothing to count from now on
         names = self.store_.ranking.ids
         found = _compiled_find()(self.store_, rows, counts, wanted, k, self.direction).tolist()
         return [[Hit(names[key & RANK], (key >> RANK_BITS) / 4) for key in sorted(keys)] for keys in found]
 
     def _compiled(self, rows: int, wanted: Mask | None) -> bool:
-        """Say whether the compiled kernels are to be used now, for this number of query rows."""
+        """Return whether to use the compiled kernels now, for this number of query rows."""
         return self.compared_ + self._work(rows, wanted) >= COMPILED_AFTER
 
     def _work(self, rows: int, wanted: Mask | None) -> int:
-        """Return how many bytes this number of query rows is compared with."""
+        """Return how many bytes are compared for this number of query rows."""
         share = 1.0 if wanted is None else np.count_nonzero(wanted) / len(wanted)
         return int(rows * self.store_.nbytes * share)
 
@@ -124,7 +124,7 @@ def _numpy_distances(
 
 @cache
 def _compiled_find() -> Callable[..., Int64]:
-    """Import numba, which takes its time, and return the search that uses it."""
+    """Import numba, which is slow, and return the search that uses it."""
     from .hamming_compiled import find
 
     return find

@@ -21,9 +21,9 @@ from .store import Segment, SlideStore, runs
 TILE_BYTES, TILE_ROWS = 1 << 16, 512
 """Stored rows compared with a whole batch before the next ones are read: small enough to stay in the fast caches."""
 BATCH = 64
-"""Queries that visit a tile together; bounds the memory for what they find."""
+"""Queries that visit a tile together; bounds the memory for their results."""
 SHARED_BYTES = 1 << 25
-"""Least work, in bytes compared, worth a second thread."""
+"""Least work, in bytes compared, that justifies a second thread."""
 
 Words: TypeAlias = NDArray[np.uint64]
 SegmentRuns: TypeAlias = tuple[int, Segment, Int64]
@@ -31,9 +31,9 @@ SegmentRuns: TypeAlias = tuple[int, Segment, Int64]
 
 
 class SinglesSearch:
-    """One query against all slides of a store that holds single codes: all that does not depend on it is at hand.
+    """Search all slides of a store of single codes, with everything that does not depend on the query precomputed.
 
-    A small archive is compared in ten microseconds, and finding out what to compare would take as long.
+    A small archive is compared in ten microseconds; working out what to compare would take as long.
     """
 
     def __init__(self, store: SlideStore) -> None:
@@ -62,8 +62,8 @@ def find(
     """Return the keys of the k nearest slides of each query, in any order: int64 (q, k).
 
     rows: uint64 (rows, words) of all queries, counts: how many each has. wanted: bool (slots,), at least k of them, or
-    None for all. Queries are shared between threads, as many as NUMBA_NUM_THREADS says or the process may run at once;
-    a single query runs in the caller's.
+    None for all. Queries are shared between threads, as many as NUMBA_NUM_THREADS or the process allows; a single query
+    runs in the caller's thread.
     """
     keys = np.empty((len(counts), k), np.int64)
     keys.fill(FARTHEST)
@@ -113,6 +113,6 @@ def _find_sets(parts: Sequence[SegmentRuns], ranks: Int32, query: Words, directi
 
 
 def _in_fours(queries: Words) -> Words:
-    """Lay query rows, uint64 (q, words), out for the kernels: (ceil(q / 4), words, 4), filled up with the last row."""
+    """Arrange query rows, uint64 (q, words), for the kernels: (ceil(q / 4), words, 4), padded with the last row."""
     filled = np.concatenate([queries, np.repeat(queries[-1:], -len(queries) % LANES, axis=0)])
     return np.ascontiguousarray(filled.reshape(-1, LANES, queries.shape[1]).transpose(0, 2, 1))

@@ -1,14 +1,14 @@
 """Compiled Hamming search: xor and popcount over 64-bit words, keeping only what can still be among the k nearest.
 
-Importing this module costs about as much as numpy needs for a billion bytes, so `Hamming` does it only when there is
-enough work. Compiled code is cached on disk beside the module, or in the user's cache directory.
+Importing this module takes about as long as numpy needs for a billion bytes, so `Hamming` does it only when there is
+enough work. Compiled code is cached on disk next to the module, or in the user's cache directory.
 
-Every kernel walks its slides in order with a max-heap of the k smallest *keys* so far. A key is one whole number that
-sorts as a hit does: the distance in the upper bits, in units of a quarter bit so that the mean of two medians stays
-whole, and in the lower bits the rank of the slide's id among all ids. So ties are decided here and keys name the hits.
+Every kernel walks its slides in order with a max-heap of the k smallest *keys* so far. A key is one integer that
+sorts like a hit: the distance in the upper bits, in units of a quarter bit so the mean of two medians stays an integer,
+and the rank of the slide's id among all ids in the lower bits. Keys therefore identify the hits and include ties.
 """
 
-# Argument types are found by the compiler; each kernel states its arrays in its docstring.
+# The compiler infers argument types; each kernel documents its arrays in its docstring.
 # mypy: disable-error-code="no-untyped-def,untyped-decorator"
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from .hamming_lanes import four_distances
 
 RANK_BITS = 32
 FARTHEST = np.iinfo(np.int64).max
-"""A key behind every other, to fill a heap with."""
+"""A key larger than any other, to initialise a heap."""
 _FAR = np.iinfo(np.int32).max
 SHORT = 16
-"""Words of a row up to which it counts as short."""
+"""Most words in a short row."""
 
 
 @intrinsic
@@ -41,8 +41,8 @@ def _popcount(_: Any, word: Any) -> Any:
 def _one_to_run(rows, query, out):
     """Fill out[:len(rows)] with the distances of one query row to a run of stored rows.
 
-    Short rows go by fours, so that a word of the query is loaded once for four of theirs: two thirds of the time at
-    512 bits. Long rows come from memory, which is quickest at one row after the other.
+    Short rows are processed in fours: a word of the query is loaded once for four rows, which takes two thirds of the
+    time at 512 bits. Long rows are read from memory, which is fastest one row after the other.
     """
     size, width = rows.shape
     at = 0
@@ -101,10 +101,10 @@ def _lower_top(heap, value):
 def _offer(distances, ranks, keys):
     """Keep what is nearer than the farthest of `keys`. distances: int32 (n,), whole bits. ranks: int32 (n,).
 
-    The minimum of a piece is checked first, since most pieces hold nothing to keep.
+    The minimum of a piece is checked first, since most pieces have nothing to keep.
     """
     top = keys[0]
-    limit = np.int32(top >> RANK_BITS + 2)  # in whole bits; FARTHEST becomes the largest distance there can be
+    limit = np.int32(top >> RANK_BITS + 2)  # in whole bits; FARTHEST becomes the largest possible distance
     for begin in range(0, distances.shape[0], 64):
         piece = distances[begin : begin + 64]
         if _least(piece) > limit:
@@ -200,7 +200,7 @@ def nearest_sets(stored, starts, ranks, runs, lanes, size, direction, keys):
 
     stored: uint64 (rows, words); slide i owns rows starts[i]:starts[i + 1]. ranks: int32 (slides,), of their ids. runs:
     int64 (r, 2), first and last + 1 of the slides to visit. lanes: uint64 (blocks, words, 4), the `size` query rows in
-    fours, the last four filled up with rows of the query. direction: place in `median_of_minima.DIRECTIONS`. keys:
+    fours, the last four padded with rows of the query. direction: place in `median_of_minima.DIRECTIONS`. keys:
     int64 (k,), a max-heap.
     """
     longest = size

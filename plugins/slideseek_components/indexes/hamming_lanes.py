@@ -1,7 +1,7 @@
 """Hamming distances from one stored row to four query rows at once, written in vector instructions.
 
-Left to itself the compiler counts the bits of every 64-bit word alone. Four queries side by side, word by word, fill a
-256-bit register without any summing across it, and carry-save adders (Harley and Seal; Muła, Kurz and Lemire, Computer
+By default the compiler counts the bits of every 64-bit word separately. Four queries side by side, word by word, fill
+a 256-bit register without any sums across it, and carry-save adders (Harley and Seal; Muła, Kurz and Lemire, Computer
 Journal 2018) turn the counts of 16 words into five: 1.2 to 1.6 times as fast. For machines with other registers the
 compiler splits or joins the vectors.
 """
@@ -20,7 +20,7 @@ LANES = 4
 WORD, INDEX = ir.IntType(64), ir.IntType(32)
 VECTOR = ir.VectorType(WORD, LANES)
 CHUNKS = (16, 8, 1)
-"""Words that are added up together, longest first; the last takes what is left."""
+"""Words that are summed together, longest group first; the last takes the rest."""
 
 
 def _constant(value: int) -> Any:

@@ -11,7 +11,7 @@ from slideseek.types import Int64, UInt8
 def k_majority(rows: UInt8, count: int, rounds: int, seed: int) -> UInt8:
     """Return `count` centres of packed codes, uint8 (n, columns) with n >= count, after at most `rounds` rounds.
 
-    A centre that loses all its codes stays where it is. Memory stays at the size of one unpacked cluster.
+    A centre that loses all its codes stays unchanged. Memory is limited to one unpacked cluster.
     """
     rng = np.random.default_rng(seed)
     centres = np.ascontiguousarray(rows[np.sort(rng.choice(len(rows), count, replace=False))])

@@ -23,7 +23,7 @@ DIRECTIONS: tuple[Direction, ...] = ("query", "target", "symmetric")
 def set_distances(between: NDArray[Any], starts: Int64, direction: Direction) -> Float64:
     """Return the set distance (n,) from the query to each of n slides.
 
-    between: (query rows, target rows), distances between rows; slide i owns columns starts[i]:starts[i + 1], at least
+    between: (query rows, target rows), distances between rows; slide i has columns starts[i]:starts[i + 1], at least
     one.
     """
     if direction == "query":

@@ -1,4 +1,4 @@
-"""Measure what a structure finds of the true neighbours."""
+"""Measure how many true neighbours a structure finds."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BLOCK_BYTES = 1 << 24
 
 
 class LowRecallWarning(UserWarning):
-    """A structure was built that misses more of the true neighbours than it should."""
+    """A structure misses more true neighbours than it should."""
 
 
 class Neighbours(Protocol):
@@ -28,12 +28,12 @@ class Neighbours(Protocol):
 
     @property
     def nbytes(self) -> int:
-        """Bytes the structure takes."""
+        """Bytes used by the structure."""
         ...
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        """What opening it needs besides the file, as JSON values."""
+        """What is needed to open it in addition to the file, as JSON values."""
         ...
 
     def near(self, row: NDArray[Any], count: int) -> Int64:
@@ -75,7 +75,7 @@ class RecallSample:
         return cls(exact, slots, places, codes, cuts)
 
     def recall(self, neighbours: Neighbours) -> float:
-        """Return the share of the 10 nearest that the structure proposes; a tie with the 10th is as good as it."""
+        """Return the share of the 10 nearest that the structure proposes; a tie with the 10th counts as found."""
         found = 0
         for place, code, cut in zip(self.places, self.codes, self.cuts, strict=True):
             proposed = neighbours.near(code.rows[0], RECALL_AT + 1)
@@ -88,6 +88,6 @@ class RecallSample:
 
 
 def stored_rows(store: SlideStore, wanted: Mask) -> Iterator[NDArray[Any]]:
-    """Yield the rows of the wanted single codes in blocks, as they were given: packed bits or floats, (n, columns)."""
+    """Yield the rows of the wanted single codes in blocks, as they were added: packed bits or floats, (n, columns)."""
     for fields, _ in blocks(store, wanted, BLOCK_BYTES):
         yield fields["rows"] if "rows" in fields else fields["words"].view(np.uint8)[:, : store.columns]

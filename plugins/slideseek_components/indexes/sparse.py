@@ -1,4 +1,4 @@
-"""Exact cosine distance between sparse codes, from an inverted index: the archive is never made dense."""
+"""Exact cosine distance between sparse codes, from an inverted index: codes are never expanded to dense form."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ BATCH = 64
 class Sparse(StoredIndex):
     """Search sparse codes by cosine distance, with the values of `cosine` and memory in proportion to the non-zeros.
 
-    Stored are the non-zeros of each slide. The first search after a change inverts them: for each dimension the slides
-    that have it, so a query visits only the dimensions it has itself. Sums run in double precision over ascending
-    dimensions, so a distance depends on the two codes alone. A zero vector is at distance 1 from every vector.
+    The non-zeros of each slide are stored. The first search after a change inverts them: for each dimension, the slides
+    that have it. A query then visits only its own dimensions. Sums are in double precision over ascending dimensions,
+    so a distance depends only on the two codes. A zero vector is at distance 1 from every vector.
     """
 
     name: ClassVar[str] = "sparse"
@@ -38,13 +38,13 @@ class Sparse(StoredIndex):
     def refuses(self, spec: CodeSpec) -> str:
         """Accept single sparse codes."""
         if spec.kind != "sparse":
-            return f"sparse holds sparse floats, not {spec}: use {'hamming' if spec.kind == 'bits' else 'cosine'}"
-        return f"sparse holds one code per slide, not {spec}: use cosine" if spec.many else ""
+            return f"sparse stores sparse floats, not {spec}: use {'hamming' if spec.kind == 'bits' else 'cosine'}"
+        return f"sparse stores one code per slide, not {spec}: use cosine" if spec.many else ""
 
     def _unfit(self, code: Code) -> str:
         if code.rows.dtype != np.float32:
             return f"rows are {code.rows.dtype}, not float32"
-        return "" if len(code) == 1 else f"{len(code)} rows, sparse holds one per slide"
+        return "" if len(code) == 1 else f"{len(code)} rows, but sparse stores one per slide"
 
     def _fields(self, codes: Sequence[Code]) -> tuple[Sequence[int], Mapping[str, NDArray[Any]]]:
         present = [np.flatnonzero(code.rows[0]) for code in codes]
@@ -53,7 +53,7 @@ class Sparse(StoredIndex):
         return [len(dimensions) for dimensions in present], fields
 
     def near(self, codes: Sequence[Code], wanted: Mask | None, k: int) -> list[Near]:
-        """Multiply the queries with each inverted segment; every wanted slide is in the answer."""
+        """Multiply the queries with each inverted segment; every wanted slide is in the result."""
         slots, found = self.store_.slots(wanted), list[Near]()
         for first in range(0, len(codes), BATCH):
             queries = csr_array(np.concatenate([code.rows for code in codes[first : first + BATCH]], dtype=np.float64))

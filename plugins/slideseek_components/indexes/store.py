@@ -1,9 +1,9 @@
-"""What every bundled index shares: slides in append order, tombstones, spaces, masks and persistence.
+"""Storage shared by every bundled index: slides in append order, tombstones, spaces, masks and persistence.
 
-A slide is a run of *rows*; a row is one entry in each of the store's parallel arrays ("fields"), whatever those mean to
-the index: a packed barcode, a vector and its norm, or one non-zero of a sparse vector. Slides live in *slots*, numbered
-in the order they were added. Slots are grouped in immutable segments, in memory or mapped from a file, so adding to a
-mapped index touches no old data; neighbouring segments of similar size are merged, which keeps their number
+A slide is a run of *rows*; a row is one entry in each of the store's parallel arrays ("fields"). Their meaning depends
+on the index: a packed barcode, a vector and its norm, or one non-zero of a sparse vector. Slides live in *slots*,
+numbered in the order they were added. Slots are grouped in immutable segments, in memory or memory-mapped, so adding to
+a mapped index does not touch old data. Neighbouring segments of similar size are merged, which keeps their number
 logarithmic. A removed slide leaves a dead slot until the store is compacted.
 """
 
@@ -27,14 +27,14 @@ from . import folder as files
 
 IDS, SLIDES = "ids.bin", "slides.npy"
 DEAD_SHARE = 0.25
-"""Share of dead slots beyond which a removal compacts at once."""
+"""Share of dead slots above which a removal compacts immediately."""
 
 
 @dataclass(frozen=True, eq=False)
 class Segment:
-    """A run of slots. starts: int64 (n + 1,), slot i holds rows starts[i]:starts[i + 1] of every field.
+    """A run of slots. starts: int64 (n + 1,), slot i has rows starts[i]:starts[i + 1] of every field.
 
-    sources: the file of each field when the segment is mapped, else empty.
+    sources: the file of each field if the segment is mapped, else empty.
     """
 
     starts: Int64
@@ -48,12 +48,12 @@ class Segment:
         fields: Mapping[str, NDArray[Any]],
         sources: Mapping[str, files.MappedFile] | None = None,
     ) -> Segment:
-        """Make a segment of slides with `counts` rows each, which must not change any more."""
+        """Create a segment of slides with `counts` rows each, which must not change afterwards."""
         starts = np.zeros(len(counts) + 1, np.int64)
         np.cumsum(counts, out=starts[1:])
         frozen = {name: array.view() for name, array in fields.items()}
         for array in (starts, *frozen.values()):
-            array.flags.writeable = False  # also makes mapped and in-memory arrays one type to the compiled kernels
+            array.flags.writeable = False  # and gives mapped and in-memory arrays one type in the compiled kernels
         return cls(starts, frozen, sources or {})
 
     @classmethod
@@ -64,7 +64,7 @@ class Segment:
         return cls.of(counts, {name: np.concatenate([part.fields[name] for part in parts]) for name in names})
 
     def kept(self, alive: Mask) -> Segment:
-        """Return the segment without its dead slots; itself when there are none. alive: bool (n,)."""
+        """Return the segment without its dead slots; itself if there are none. alive: bool (n,)."""
         if alive.all():
             return self
         counts = np.diff(self.starts)
@@ -92,7 +92,7 @@ class Segment:
 
 @dataclass(frozen=True, eq=False)
 class Ranking:
-    """Slots in the order of their ids, which decides between equal distances.
+    """Slots in the order of their ids, which breaks ties between equal distances.
 
     ids: sorted. slots: int64 (n,), the slot of each of them. ranks: int32 (n,), the place of each slot in that order.
     """
@@ -112,9 +112,9 @@ class Ranking:
 
 
 class SlideStore:
-    """Hold the slides of an index.
+    """The slides of an index.
 
-    columns: of the codes given to `add`; 0 while the store is empty. version: changes when slots get new content.
+    columns: of the codes passed to `add`; 0 while the store is empty. version: changes when slots get new content.
     layout: changes when slots get new numbers.
     """
 
@@ -134,7 +134,7 @@ class SlideStore:
 
     @property
     def ranking(self) -> Ranking:
-        """The slots by the order of their ids, made when first needed after slots got new content."""
+        """The slots in the order of their ids, computed on first use after slots get new content."""
         if self._ranking is None or self._ranking.version != self.version:
             self._ranking = Ranking.of(self.slot_ids, self.version)
         return self._ranking
@@ -154,7 +154,7 @@ class SlideStore:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all rows held, those of dead slots included."""
+        """Bytes of all rows, including those of dead slots."""
         return sum(segment.nbytes for segment in self.segments)
 
     def add(
@@ -165,7 +165,7 @@ class SlideStore:
         counts: Sequence[int],
         fields: Mapping[str, NDArray[Any]],
     ) -> None:
-        """Append slides. counts: rows of each slide, in the order in which the arrays of `fields` hold them."""
+        """Append slides. counts: rows of each slide, in the order of the arrays of `fields`."""
         if not slide_ids:
             return
         self._check_new(slide_ids)
@@ -225,13 +225,13 @@ class SlideStore:
             base += len(segment)
 
     def candidates(self, space: str, among: Mask | None) -> Mask | None:
-        """Return which slots a query of `space` may meet, bool (slots,), or None when it may meet them all.
+        """Return which slots are candidates for a query of `space`, bool (slots,), or None if all are.
 
         among: bool (len(ids),) or None for all.
         """
         live = len(self.alive) - self._dead
         if among is not None and (among.dtype != np.bool_ or among.shape != (live,)):
-            raise ValueError(f"among: bool ({live},) in the order of ids, not {among.dtype} {among.shape}")
+            raise ValueError(f"among must be bool ({live},) in the order of ids, not {among.dtype} {among.shape}")
         if space not in self.spaces:
             return np.zeros(len(self.alive), np.bool_)
         if among is None:
@@ -272,7 +272,7 @@ class SlideStore:
         files.write_header(folder, index, content, [IDS, SLIDES])
 
     def load(self, folder: Path, index: str) -> None:
-        """Replace the content by what `save` wrote; large arrays are mapped."""
+        """Replace the content with what `save` wrote; large arrays are memory-mapped."""
         header = files.read_header(folder, index)
         blob = files.checked(folder, IDS, header).read_bytes()
         slides = np.load(files.checked(folder, SLIDES, header), allow_pickle=False)
@@ -298,7 +298,7 @@ class SlideStore:
         self._dead, self._slot_of, self._live_ids = 0, None, None
 
     def _slots(self) -> dict[str, int]:
-        """Map live ids to slots, made when first needed: a search never needs it."""
+        """Map live ids to slots, computed on first use: a search never needs it."""
         if self._slot_of is None:
             slots = np.flatnonzero(self.alive).tolist()
             self._slot_of = dict(zip(self.ids, slots, strict=True))
@@ -332,7 +332,7 @@ def runs(store: SlideStore, wanted: Mask | None) -> Iterator[tuple[int, Segment,
 def blocks(store: SlideStore, wanted: Mask | None, nbytes: int) -> Iterator[tuple[dict[str, NDArray[Any]], Int64]]:
     """Yield the fields of the wanted slides (None for all), in slot order, about `nbytes` at a time.
 
-    With them comes where each slide's rows begin: int64 (slides + 1,). Neighbouring slides are not copied.
+    Also yields where each slide's rows start: int64 (slides + 1,). Neighbouring slides are not copied.
     """
     for base, segment in store.based_segments():
         here = np.arange(len(segment)) if wanted is None else np.flatnonzero(wanted[base : base + len(segment)])
@@ -347,7 +347,7 @@ def blocks(store: SlideStore, wanted: Mask | None, nbytes: int) -> Iterator[tupl
 
 
 def _cut(slides: Int64, segment: Segment, nbytes: int) -> list[Int64]:
-    """Cut slides of a segment into blocks of about `nbytes`; no block is empty."""
+    """Divide slides of a segment into blocks of about `nbytes`; no block is empty."""
     if segment.nbytes <= nbytes:
         return [slides] if len(slides) else []
     row_bytes = segment.nbytes / max(1, int(segment.starts[-1]))

@@ -24,7 +24,7 @@ Near: TypeAlias = tuple[Int64, Float64]
 
 @dataclass
 class StoredIndex(BatchIndex, ABC):
-    """Keep slides in a `SlideStore` and rank distances; a subclass says what a row is and how far two slides are."""
+    """Keep slides in a `SlideStore` and rank distances; a subclass defines the rows and the distance."""
 
     name: ClassVar[str]
     exact: ClassVar[bool] = True
@@ -32,39 +32,39 @@ class StoredIndex(BatchIndex, ABC):
 
     @abstractmethod
     def refuses(self, spec: CodeSpec) -> str:
-        """Return "" when codes of this spec fit, else the reason, in words."""
+        """Return "" if codes of this spec are accepted, else the reason."""
 
     @abstractmethod
     def _unfit(self, code: Code) -> str:
-        """Return "" when the code can be stored or searched with, else what is wrong, in words."""
+        """Return "" if the code can be stored or searched with, else what is wrong."""
 
     @abstractmethod
     def _fields(self, codes: Sequence[Code]) -> tuple[Sequence[int], Mapping[str, NDArray[Any]]]:
-        """Return the rows each code takes in the store, and the fields that hold them."""
+        """Return the number of rows of each code in the store, and their fields."""
 
     @abstractmethod
     def near(self, codes: Sequence[Code], wanted: Mask | None, k: int) -> list[Near]:
-        """Return for each query some slots and their distances, the k nearest (of equals, the first by id) among them.
+        """Return for each query some slots and their distances, including the k nearest (of equals, the first by id).
 
         wanted: bool (slots,), the candidates, at least k of them, or None for every slot.
         """
 
     def check(self, code: Code) -> None:
-        """Raise when the index cannot search with the code."""
+        """Raise an error if the index cannot search with the code."""
         self._check(code, self.store_.columns or code.rows.shape[1])
 
     @property
     def ids(self) -> Sequence[str]:
-        """Slide ids held, in the order masks are given in."""
+        """Slide ids in the index; masks follow this order."""
         return self.store_.ids
 
     @property
     def nbytes(self) -> int:
-        """Bytes the stored rows take; those of removed slides count until they are compacted away."""
+        """Bytes of the stored rows; removed slides count until they are compacted away."""
         return self.store_.nbytes
 
     def add(self, codes: Sequence[Code]) -> None:
-        """Add codes, all or none; a slide id that is already there is an error."""
+        """Add codes, all or none; a slide id already in the index is an error."""
         if not codes:
             return
         columns = self.store_.columns or codes[0].rows.shape[1]
@@ -74,7 +74,7 @@ class StoredIndex(BatchIndex, ABC):
         self.store_.add(columns, [code.slide_id for code in codes], [code.space for code in codes], counts, fields)
 
     def remove(self, slide_ids: Sequence[str]) -> None:
-        """Remove slides, all or none; an id that is not there is an error."""
+        """Remove slides, all or none; an unknown id is an error."""
         self.store_.remove(slide_ids)
 
     def search(self, code: Code, k: int, among: Mask | None = None) -> list[Hit]:
@@ -82,7 +82,7 @@ class StoredIndex(BatchIndex, ABC):
         return self._search([code], k, among)[0]
 
     def search_many(self, codes: Sequence[Code], k: int, among: Mask | None = None) -> list[list[Hit]]:
-        """Return `search(code, k, among)` of every code, in order."""
+        """Return `search(code, k, among)` for every code, in order."""
         places: dict[str, list[int]] = {}
         for place, code in enumerate(codes):
             places.setdefault(code.space, []).append(place)
@@ -116,7 +116,7 @@ class StoredIndex(BatchIndex, ABC):
         self.store_.save(folder, self.name)
 
     def load(self, folder: Path) -> None:
-        """Restore what `save` wrote; row files are mapped, so they must stay where they are while the index is used."""
+        """Restore what `save` wrote; row files are memory-mapped, so they must stay in place while it is used."""
         self.store_.load(folder, self.name)
 
     def _check(self, code: Code, columns: int) -> None:
@@ -124,9 +124,9 @@ class StoredIndex(BatchIndex, ABC):
         if not wrong and not len(code.rows):
             wrong = "the code has no rows"
         if not wrong and code.rows.shape[1] != columns:
-            wrong = f"rows have {code.rows.shape[1]} columns, the index holds {columns}"
+            wrong = f"rows have {code.rows.shape[1]} columns, the index has {columns}"
         if not wrong and code.rows.dtype == np.float32 and not np.isfinite(code.rows).all():
-            wrong = "rows hold values that are not finite"
+            wrong = "rows have values that are not finite"
         if wrong:
             raise SlideseekError(f"index {self.name!r}, code of slide {code.slide_id!r}: {wrong}", "encode it again")
 
@@ -135,8 +135,8 @@ class StoredIndex(BatchIndex, ABC):
 class StoredSetIndex(StoredIndex, SetIndex):
     """A stored index whose slides may be sets of rows, compared by the median of minima.
 
-    direction: which set the median runs over. `query` is the rule of Yottixel (Kalra et al., Medical Image Analysis
-    2020), `target` the other way round, `symmetric` the mean of both. Without effect on single codes.
+    direction: which set the median is taken over. `query` is Yottixel's rule (Kalra et al., Medical Image Analysis
+    2020), `target` the other way round, `symmetric` the mean of both. It has no effect on single codes.
     """
 
     direction: Direction = "query"
@@ -156,7 +156,7 @@ def nearest(slots: Int64, distances: Float64, ids: Sequence[str], k: int) -> lis
     slots, distances: (n,), side by side; ids is indexed by slot. Every slide tied at the cut is compared by id, so a
     partial sort never decides between equals.
     """
-    if len(distances) > 4 * k:  # else sorting all is quicker
+    if len(distances) > 4 * k:  # else sorting everything is faster
         places = np.flatnonzero(distances <= np.partition(distances, k - 1)[k - 1])
         slots, distances = slots[places], distances[places]
     names = [ids[slot] for slot in slots.tolist()]

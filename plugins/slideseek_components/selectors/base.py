@@ -1,4 +1,4 @@
-"""What the selectors of tissue share: the grid they choose from and the resolutions its places are read at."""
+"""What tissue selectors share: the grid they choose from and the resolutions at which its cells are read."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class TissueSelector(TissueFinder, ABC):
     """Choose among the tissue cells of a regular grid.
 
     size: side of a patch in pixels. mpp: resolution of the grid, in µm/px.
-    also_mpp: further resolutions at which the chosen places are read: same centres, same number of pixels.
-    overlap: share of a patch's side that the next one repeats. min_tissue: least tissue share of a patch.
-    tissue: how tissue is separated from background. exclude_pen: do not take pen marks for tissue.
+    also_mpp: further resolutions at which the chosen cells are read: same centres, same number of pixels.
+    overlap: share of a patch's side that the next one repeats. min_tissue: least share of tissue in a patch.
+    tissue: how tissue is separated from background. exclude_pen: do not count pen marks as tissue.
     """
 
     size: int = 1000
@@ -50,7 +50,7 @@ class TissueSelector(TissueFinder, ABC):
         if self.tissue not in get_args(TissueMethod):
             raise ValueError(f"tissue: must be one of {', '.join(get_args(TissueMethod))}, not {self.tissue!r}")
         if not self.also_mpp:
-            # What makes a selector `PatchSized`. Not a base class: with further resolutions there is no one size.
+            # Makes the selector `PatchSized`. Not a base class: with further resolutions there is not one size.
             self.patch_um = self.size * self.mpp
 
     @abstractmethod
@@ -72,8 +72,8 @@ class TissueSelector(TissueFinder, ABC):
     def find_tissue(self, slide: Slide, thumbnail: UInt8) -> Mask:
         """Return bool (h, w), true where `thumbnail`, RGB uint8 (h, w, 3) of `slide`, shows tissue.
 
-        Gaps count up to the usual size, so the outline is the same for patches of any size; the grid fills fewer of
-        them where its cells are small.
+        Gaps up to the usual size count as tissue, so the outline is the same for patches of any size; the grid fills
+        fewer of them if its cells are small.
         """
         return slide_tissue(slide, thumbnail, self.tissue, self.exclude_pen)
 
@@ -88,7 +88,7 @@ class TissueSelector(TissueFinder, ABC):
 
 @dataclass
 class SeededSelector(TissueSelector):
-    """A selector that draws; `seed` alone decides the draw, so what was selected before plays no part."""
+    """A selector that draws at random; the draw depends only on `seed`, not on earlier selections."""
 
     seed: int = 0
 
@@ -101,7 +101,7 @@ class SeededSelector(TissueSelector):
 def _same_centres(grid: TissueGrid, chosen: Int64, mpp: float) -> Int32:
     """Return the corners, int32 (m, 2), of the chosen cells read at `mpp`: around the same centres, inside the slide.
 
-    A field larger than the slide starts at the border. Places that a border pushes onto the same field count once.
+    A field larger than the slide starts at the border. Cells that a border moves to the same field count once.
     """
     extent = grid.extent * mpp / grid.mpp
     dimensions = np.asarray(grid.dimensions)

@@ -11,8 +11,8 @@ from slideseek_components.selectors.tissue_grid import TissueGrid
 
 
 def distance_to_mean(colours: Float64) -> Float64:
-    """Return how far each row of `colours` (n, d) is from their mean, float64 (n,), whatever the order of rows."""
-    # fsum is exact, so the mean is the same to the last bit however the rows are ordered.
+    """Return how far each row of `colours` (n, d) is from their mean, float64 (n,), for any order of rows."""
+    # fsum is exact, so the mean is the same to the last bit for any order of the rows.
     mean = np.array([math.fsum(column) for column in colours.T]) / len(colours)
     return np.asarray(np.linalg.norm(colours - mean, axis=1), dtype=np.float64)
 
@@ -31,6 +31,6 @@ def histograms(grid: TissueGrid) -> Float64:
 
 
 def _whole_pixels(spans: Float64) -> tuple[Int64, Int64]:
-    """Round spans (n, 2) to pixels, from and to (not included), each span holding at least one."""
+    """Round spans (n, 2) to pixels, from and to (exclusive), with at least one pixel per span."""
     begin = np.floor(spans[:, 0]).astype(np.int64)
     return begin, np.maximum(np.rint(spans[:, 1]).astype(np.int64), begin + 1)

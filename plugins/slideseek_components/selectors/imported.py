@@ -1,4 +1,4 @@
-"""Patches that were chosen elsewhere and imported with their features."""
+"""Patches selected elsewhere and imported with their features."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from slideseek.types import Patches
 
 @dataclass
 class Imported(ImportedPatches):
-    """Stand for the patches of a set that 'slideseek import' brought in; nothing can be selected with it.
+    """Represents patches imported with 'slideseek import'; nothing can be selected with it.
 
     set: name of the set, as given to 'slideseek import --set'.
     """
@@ -28,7 +28,7 @@ class Imported(ImportedPatches):
         return self.set
 
     def select(self, slide: Slide) -> Patches:
-        """Refuse: a slide whose patches were imported never gets here."""
+        """Raise an error: a slide with imported patches is never selected again."""
         raise SlideError(
             f"the features of set {self.set!r} were imported; slide {slide.id!r} has none",
             "import them with 'slideseek import'",

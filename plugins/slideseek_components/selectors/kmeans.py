@@ -14,16 +14,16 @@ STARTS = 10
 """Restarts of one clustering; the best is kept."""
 
 _limiting = threading.Lock()
-"""Thread limits belong to the process: two threads that set and restore them at once would leave them wrong."""
+"""Thread limits are global to the process: two threads that set and restore them at once would leave them wrong."""
 
 
 def kmeans(points: Float64, k: int, seed: int) -> tuple[Int64, Float64]:
     """Cluster `points` (n, d) and return the cluster of each, int64 (n,), and the centres, float64 (k', d).
 
-    k' is `k`, or the number of distinct points where there are fewer.
+    k' is `k`, or the number of distinct points if there are fewer.
     """
     k = min(k, len(np.unique(points, axis=0)))
-    # Several threads add their partial sums in the order they finish: centres would differ in their last bits.
+    # Several threads would add their partial sums in the order they finish: the last bits of centres would differ.
     with _limiting, threadpool_limits(1):
         model = KMeans(k, n_init=STARTS, random_state=seed, algorithm="lloyd").fit(points)
     return model.labels_.astype(np.int64), np.asarray(model.cluster_centers_, dtype=np.float64)

@@ -19,16 +19,16 @@ Colour = Literal["mean-rgb", "histogram"]
 
 @dataclass
 class Mosaic(SeededSelector):
-    """Group the tissue patches by colour, and spread the chosen ones of each group over the slide.
+    """Group the tissue patches by colour, and choose patches of each group spread over the slide.
 
     Kalra et al., "Yottixel: an image search engine for large archives of histopathology whole slide images",
     Medical Image Analysis 65 (2020). k-means splits the patches into colour groups; a second k-means places
     `percent` % of a group's size as centres over the group's rows and columns, at least one; each centre takes the
     nearest patch of the group that is not yet taken.
 
-    percent: share of each colour group to choose. clusters: colour groups, fewer where there are fewer patches or
-    distinct colours. colour: `mean-rgb` as in Yottixel's released code, or `histogram` (3 x 256) as its text says;
-    both are taken from the slide's thumbnail.
+    percent: share of each colour group to choose. clusters: colour groups, fewer if there are fewer patches or
+    distinct colours. colour: `mean-rgb` as in Yottixel's released code, or `histogram` (3 x 256) as in its paper; both
+    are taken from the slide's thumbnail.
     """
 
     percent: float = 15.0
@@ -52,22 +52,22 @@ class Mosaic(SeededSelector):
         return np.concatenate([self._spread(places, np.flatnonzero(groups == g)) for g in np.unique(groups)])
 
     def _spread(self, places: Float64, members: Int64) -> Int64:
-        """Choose cells of one colour group, given by their numbers `members`, evenly over its places."""
-        # The small term keeps a share that is whole in decimals (9.2 % of 750) from falling below it in binary.
+        """Choose cells of one colour group, given by their numbers `members`, evenly over its positions."""
+        # The small term keeps a share that is an integer in decimal (9.2 % of 750) from falling below it in binary.
         count = max(1, math.floor(len(members) * self.percent / 100 + 1e-9))
         _, centres = kmeans(places[members], count, self.seed)
         return members[nearest_free(places[members], centres)]
 
 
 def nearest_free(points: Float64, centres: Float64) -> Int64:
-    """Give each centre in turn the nearest point not yet taken; of equally near ones the first.
+    """Give each centre in turn the nearest point not yet taken; of equally near points, the first.
 
     points: (n, d). centres: (k, d), k <= n. Returns k different numbers of points, int64 (k,).
     """
     taken = np.zeros(len(points), dtype=np.bool_)
     chosen = np.empty(len(centres), dtype=np.int64)
     for i, centre in enumerate(centres):
-        # Centres carry rounding noise; unrounded, it would decide between two patches that are equally near.
+        # Centres have rounding noise; without rounding, it would decide between two equally near patches.
         distance = np.round(np.square(points - centre).sum(axis=1), 9)
         chosen[i] = np.argmin(np.where(taken, np.inf, distance))
         taken[chosen[i]] = True

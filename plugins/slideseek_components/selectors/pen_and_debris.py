@@ -1,4 +1,4 @@
-"""What is coloured or dark on a slide and is not tissue: pen marks, rims of bubbles, dirt."""
+"""Coloured or dark areas that are not tissue: pen marks, rims of bubbles, dirt."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from slideseek.types import Mask, UInt8
 from slideseek_components.selectors.pixel_colours import hsv, roughness, smoothed
 
 _FLAT = 1.5
-"""Grey levels a film of ink on glass varies by; tissue varies by 3 to 10."""
+"""Variation in grey levels of a film of ink on glass; tissue varies by 3 to 10."""
 
 _STROKE_SHARE = 0.08
-"""Share of the longer side a stroke is wide, at most."""
+"""Largest width of a stroke, as a share of the longer side."""
 
 
 def pen_ink(rgb: UInt8) -> Mask:
     """Return bool (h, w), true on green, blue, red and black marker ink.
 
     Green to cyan is not a stain of tissue. Blue and red are ink where they are purer than haematoxylin (hue 240 to 290)
-    and eosin (300 to 350) ever are, or where a thinner colour is flat, as only a film on glass is. A stroke so thin
-    that tissue shows through stays tissue.
+    and eosin (300 to 350) ever are, or where a thinner colour is flat, as only a film on glass is. A stroke thin
+    enough to show the tissue below counts as tissue.
     """
     hue, saturation, value = hsv(rgb)
     flat = roughness(smoothed(rgb), 3) < _FLAT
@@ -34,7 +34,7 @@ def pen_ink(rgb: UInt8) -> Mask:
     ink = ndimage.binary_opening(green | blue | red | black)
     film = ndimage.binary_opening(thin & flat)
     if film.any():
-        # A film is flat only in its middle: grow through the same colours, by no more than its blurred edge.
+        # A film is flat only in its middle: grow through the same colours, at most by its blurred edge.
         ink |= ndimage.binary_dilation(film, iterations=4, mask=thin) & ~_lakes(np.asarray(thin, dtype=np.bool_))
     return np.asarray(ndimage.binary_dilation(ink, iterations=2), dtype=np.bool_)
 

@@ -1,6 +1,6 @@
 """Colour and texture of a thumbnail, pixel by pixel.
 
-Images are taken apart into planes (3, h, w): sums and extremes over a last axis of three are ten times slower.
+Images are split into planes (3, h, w): sums and extremes over a last axis of three are ten times slower.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def grey(planes: NDArray[Any]) -> Float32:
 
 def roughness(planes: Float32, window: int = 7) -> Float32:
     """Return the standard deviation of grey levels within a square window, float32 (h, w)."""
-    # Centred first, or the difference of two large squares loses what float32 can tell.
+    # Centred first: otherwise the difference of two large squares loses float32 precision.
     level = grey(planes) - np.float32(200)
     mean = ndimage.uniform_filter(level, window)
     variance = ndimage.uniform_filter(level**2, window) - mean**2

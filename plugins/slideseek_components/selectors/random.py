@@ -15,7 +15,7 @@ from slideseek_components.selectors.tissue_grid import TissueGrid
 class Random(SeededSelector):
     """Draw cells of the tissue grid without replacement, every set of `count` cells being equally likely.
 
-    count: patches a slide; all of them where there are fewer.
+    count: patches per slide; all of them if there are fewer.
     """
 
     count: int = 50

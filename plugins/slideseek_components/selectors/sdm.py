@@ -14,14 +14,14 @@ from slideseek_components.selectors.tissue_grid import TissueGrid
 
 @dataclass
 class Sdm(TissueSelector):
-    """Take one patch for each whole distance from the mean of the slide's patches.
+    """Take one patch for each integer distance from the mean of the slide's patches.
 
     After Shafique et al., "Selection of Distinct Morphologies to Divide & Conquer Gigapixel Pathology Images", 2023:
-    patches equally far from the centroid, rounded to a whole number, count as alike and one of them is taken. The
-    number of patches follows from how varied the slide is; there is no parameter to tune.
+    patches at the same distance from the centroid, rounded to an integer, count as alike and one of them is taken. The
+    number of patches depends on the variety of the slide, without a parameter to tune.
 
-    Ours: the descriptor is the mean colour of a patch, in levels of 0 to 255, where the authors use the features of
-    a network at low magnification; and the patch taken is the middle one of its bin by distance, then row and column.
+    Here the descriptor is the mean colour of a patch, in levels of 0 to 255; the authors use network features at low
+    magnification. The patch taken is the middle one of its bin by distance, then row and column.
     """
 
     def choose(self, grid: TissueGrid) -> Int64:

@@ -1,4 +1,4 @@
-"""SPLICE, the sequential removal of patches that look like one already taken."""
+"""SPLICE: sequential removal of patches that look like one already taken."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from slideseek_components.selectors.tissue_grid import TissueGrid
 
 @dataclass
 class Splice(TissueSelector):
-    """Walk over the patches, take each one that is left and drop those that look most like it.
+    """Go through the patches, take each remaining one and drop those that look most like it.
 
-    After Alsaafin et al., "SPLICE - Streamlining Digital Pathology Image Processing", 2024: of the patches left, those
-    whose colour is within the `percentile`-th percentile of the distances to the taken one are redundant and dropped.
-    The number of patches grows with the logarithm of the number of tissue patches.
+    After Alsaafin et al., "SPLICE - Streamlining Digital Pathology Image Processing", 2024: of the remaining patches,
+    those whose colour is within the `percentile`-th percentile of the distances to the taken one are redundant and
+    dropped. The number of patches grows with the logarithm of the number of tissue patches.
 
-    Ours: the walk starts at the patch nearest to the slide's mean colour and goes outwards, equal distances by row and
-    column, so that the order in which patches are met plays no part.
+    Here the walk starts at the patch nearest to the slide's mean colour and goes outwards, equal distances by row and
+    column, so the result does not depend on the order of the patches.
 
-    percentile: share of the remaining patches, in percent, that each taken one stands for.
+    percentile: share of the remaining patches, in percent, that each taken one represents.
     """
 
     percentile: float = 25.0

@@ -1,7 +1,7 @@
 """Find the tissue of a slide on its thumbnail: glass, pen, dust and bubbles left out, pale tissue kept.
 
-Thresholds come from the slide itself and sizes are shares of the image (or µm² where the resolution is given), so the
-same options serve thumbnails of any size.
+Thresholds come from the slide itself, and sizes are shares of the image (or µm² if the resolution is given), so the
+same options work for thumbnails of any size.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from slideseek_components.selectors.tissue_threshold import otsu, stained
 TissueMethod: TypeAlias = Literal["hsv-otsu", "yottixel-hsd", "fluorescence"]
 
 SPECK_UM2 = 5_000.0
-"""Area below which a lone object is dust, where the resolution is known: a disc of 80 µm."""
+"""Area below which an isolated object is dust, if the resolution is known: a disc of 80 µm."""
 
 HOLE_UM2 = 20_000.0
 """Area below which a gap enclosed by tissue belongs to it (lumina, small tears): a disc of 160 µm."""
 
 SPECK_SHARE, MAX_SPECK_PIXELS = 2e-4, 200
 HOLE_SHARE, MAX_HOLE_PIXELS = 5e-4, 1_000
-"""The same two areas as shares of the image where the resolution is not known, capped for very large thumbnails."""
+"""The same two areas as shares of the image if the resolution is not known, capped for very large thumbnails."""
 
 CROP_UM2 = 1e6
 """Area below which a slide is a crop, not a section: one square millimetre."""
 
 MAX_SIDE = 2048
-"""Thumbnails are looked at with at most this many pixels per side: a finer mask costs time and says no more."""
+"""Most pixels per side of the thumbnail used: a finer mask takes more time and is no more accurate."""
 
 _NEUTRAL_SPREAD = 5.0
 _HSD_CHROMA = 0.05
@@ -48,13 +48,12 @@ def slide_tissue(
 ) -> Mask:
     """Return bool (h, w), true where `thumbnail`, RGB uint8 (h, w, 3) of the whole of `slide`, shows tissue.
 
-    A slide that comes with an outline (`Outlined.contours`) has its tissue there and nowhere else. The options are
-    those of `tissue_mask`.
+    If a slide has an outline (`Outlined.contours`), only its inside is tissue. The options are those of `tissue_mask`.
     """
     if isinstance(slide, Outlined) and slide.contours is not None:
         return mask_from_geojson(slide.contours, slide.dimensions, thumbnail.shape[:2])
     width, height = slide.dimensions
-    # On a crop all of the tissue may be smaller than what is dust on a whole slide: let shares of the image decide.
+    # On a crop, all the tissue may be smaller than dust on a whole slide: use shares of the image.
     is_crop = width * height * slide.mpp**2 < CROP_UM2
     mpp = None if is_crop else slide.mpp * width / thumbnail.shape[1]
     return tissue_mask(thumbnail, method=method, exclude_pen=exclude_pen, mpp=mpp, max_hole=max_hole)
@@ -72,14 +71,14 @@ def tissue_mask(
     """Return bool (h, w), true where a thumbnail shows tissue.
 
     rgb: uint8 (h, w, 3). method: `hsv-otsu` (saturation and optical density against the glass of the slide),
-    `yottixel-hsd` (the rule Yottixel uses) or `fluorescence` (bright on dark). exclude_pen: leave out marker ink.
+    `yottixel-hsd` (Yottixel's rule) or `fluorescence` (bright on dark). exclude_pen: leave out marker ink.
     exclude_debris: leave out dust and the black rims of bubbles. mpp: µm per pixel of the thumbnail; dust and holes are
-    then judged by their area in µm². max_hole: the largest gap in µm² that counts as tissue; with patches smaller than
-    that, a patch could lie in a lumen and show nothing but glass. Pen and bubble rims do not exist in fluorescence, so
-    only dust is left out there.
+    then judged by their area in µm². max_hole: the largest gap in µm² that counts as tissue; a patch smaller than
+    that could lie in a lumen and show only glass. Pen and bubble rims do not occur in fluorescence, so only dust is
+    left out there.
     """
     if rgb.dtype != np.uint8 or rgb.ndim != 3 or rgb.shape[2] != 3:
-        raise ValueError(f"rgb: uint8 (h, w, 3), not {rgb.dtype} {rgb.shape}")
+        raise ValueError(f"rgb must be uint8 (h, w, 3), not {rgb.dtype} {rgb.shape}")
     if method not in get_args(TissueMethod):
         raise ValueError(f"method: one of {', '.join(get_args(TissueMethod))}, not {method!r}")
     if mpp is not None and not mpp > 0:
@@ -109,12 +108,12 @@ def _mask(rgb: UInt8, method: TissueMethod, exclude_pen: bool, exclude_debris: b
     if not exclude_pen:
         return _tidy(mask, speck, hole)
     ink = pen_ink(rgb)
-    # Ink goes before and after: it may neither enclose a hole nor be filled like one.
+    # Ink is removed before and after: it must not enclose a hole or be filled like one.
     return drop_small(_tidy(mask & ~ink, speck, hole) & ~ink, speck)
 
 
 def _is_grey(rgb: UInt8) -> bool:
-    """Return whether an image has no colour at all: there darkness is the only sign of tissue, not of dirt."""
+    """Return whether an image has no colour at all: darkness then means tissue, not dirt."""
     high, low = extremes(np.moveaxis(rgb, 2, 0))
     return bool(np.percentile(high - low, 99) < _NEUTRAL_SPREAD)
 
@@ -150,7 +149,7 @@ def _hsd(rgb: UInt8) -> Mask:
 
 
 def _bright_on_dark(rgb: UInt8) -> Mask:
-    """Split brightness by Otsu, with a floor above the noise so that an empty field stays empty."""
+    """Split brightness by Otsu, with a floor above the noise, so an empty field stays empty."""
     value = ndimage.gaussian_filter(extremes(np.moveaxis(rgb, 2, 0))[0].astype(np.float32), 1.0)
     floor = float(np.median(value)) + _DARK_NOISE if np.ptp(value) < 4 * _DARK_NOISE else _DARK_NOISE
     return np.asarray(value > max(otsu(value.ravel()), floor), dtype=np.bool_)

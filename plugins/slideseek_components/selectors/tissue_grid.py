@@ -12,16 +12,16 @@ from slideseek.types import Float64, Int32, Int64, UInt8
 from slideseek_components.selectors.tissue import TissueMethod, slide_tissue
 
 THUMBNAIL_MPP = 8.0
-"""Resolution tissue is looked for at, in µm/px: coarse enough to bridge the gaps inside a tissue."""
+"""Resolution at which tissue is detected, in µm/px: coarse enough to bridge gaps inside tissue."""
 
 THUMBNAIL_SIDE = (256, 4096)
 """Shortest and longest thumbnail in pixels, as far as the slide and its cells allow."""
 
 CELL_SIDE = 8
-"""Thumbnail pixels a cell should be wide at least: below that a tissue share says little."""
+"""Least width of a cell in thumbnail pixels: below that a tissue share is unreliable."""
 
 LONGEST_SIDE = 8192
-"""Longest thumbnail asked for, however small the cells: 200 MB of pixels."""
+"""Longest thumbnail, even for very small cells: 200 MB of pixels."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -80,7 +80,7 @@ def tissue_grid(
 
     Cells have exactly the physical side `size * mpp` and lie inside the slide. Along an axis on which the slide is
     shorter than one cell there is one cell, anchored at the border, whose outside reads as white; a slide shorter on
-    both axes yields that one cell whenever it shows any tissue, so that no piece of tissue is too small to be found.
+    both axes yields that one cell if it shows any tissue, so no piece of tissue is too small to be found.
 
     overlap: share of a cell's side that the next cell repeats, 0 up to (not including) 1.
     """
@@ -88,7 +88,7 @@ def tissue_grid(
     extent = size * mpp / slide.mpp
     xs, ys = _origins(width, extent, overlap), _origins(height, extent, overlap)
     thumbnail = slide.thumbnail(_thumbnail_side(max(width, height), slide.mpp, extent))
-    # A quarter of a cell: a cell is never tissue for the sake of a gap that was filled.
+    # A quarter of a cell: a cell never counts as tissue because of a filled gap.
     mask = slide_tissue(slide, thumbnail, tissue, exclude_pen, max_hole=0.25 * (size * mpp) ** 2)
     across, down = _spans(xs, extent, width, mask.shape[1]), _spans(ys, extent, height, mask.shape[0])
     cover = _cell_means(mask.astype(np.uint8), across, down)
@@ -109,16 +109,16 @@ def tissue_grid(
 
 
 def _origins(length: int, extent: float, overlap: float) -> Int64:
-    """Return where the cells of one axis start, int64 in level-0 pixels; each is rounded alone, so none drifts."""
+    """Return where the cells of one axis start, int64 in level-0 pixels; each is rounded separately."""
     step = extent * (1 - overlap)
-    # The small term keeps a quotient that is whole in decimals from falling below it in binary.
+    # The small term keeps a quotient that is an integer in decimal from falling below it in binary.
     count = max(1, math.floor((length - extent) / step + 1e-6) + 1)
-    # Down, never up: a cell rounded up could leave the slide by half a pixel.
+    # Down, never up: a cell rounded up could extend beyond the slide by half a pixel.
     return np.asarray(np.floor(np.arange(count) * step + 1e-6), dtype=np.int64)
 
 
 def _thumbnail_side(longest: int, slide_mpp: float, extent: float) -> int:
-    """Return the side to ask of a thumbnail of a slide whose longer side is `longest` level-0 pixels."""
+    """Return the thumbnail side for a slide whose longer side is `longest` level-0 pixels."""
     shortest, most = THUMBNAIL_SIDE
     wanted = min(max(longest * slide_mpp / THUMBNAIL_MPP, shortest), most)
     return min(longest, LONGEST_SIDE, math.ceil(max(wanted, CELL_SIDE * longest / extent)))
@@ -141,7 +141,7 @@ def _cell_means(image: UInt8, across: Float64, down: Float64) -> Float64:
     lines = _cumulate(np.ascontiguousarray(bands.T))
     sums = (_read(lines, across[:, 1]) - _read(lines, across[:, 0])).T
     area = np.diff(down) * np.diff(across).T
-    # Rounding takes the noise of the sums away: a cell full of tissue has share 1, equal colours are equal.
+    # Rounding removes the noise of the sums: a cell full of tissue has share 1, and equal colours are equal.
     return np.asarray(np.round(sums / area, 9), dtype=np.float64)
 
 

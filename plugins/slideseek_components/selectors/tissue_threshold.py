@@ -9,16 +9,16 @@ from slideseek.types import Float32, Mask, UInt8
 from slideseek_components.selectors.pixel_colours import extremes, grey, hsv, roughness, smoothed
 
 _SHADOW_DENSITY = 0.08
-"""Optical density a grey shadow on glass reaches; only what is darker counts as stain."""
+"""Largest optical density of a grey shadow on glass; only darker pixels count as stain."""
 
 _GLASS_SIGNAL = 0.045
-"""Stain signal that glass does not exceed on average: a scanner's cast of some 10 grey levels between channels."""
+"""Largest mean stain signal of glass: a scanner's colour cast of about 10 grey levels between channels."""
 
 _GLASS_NOISE = (0.015, 0.045)
-"""Least and most the signal of glass is taken to vary; JPEG gives glass near tissue a tinge of 0.03."""
+"""Least and largest assumed variation of the glass signal; JPEG gives glass near tissue a tinge of 0.03."""
 
 _GLASS_ROUGHNESS = 1.2
-"""Grey levels glass varies by within a few pixels, at most, in its flattest quarter; tissue varies by 3 to 10."""
+"""Largest local variation of glass in grey levels, in its flattest quarter; tissue varies by 3 to 10."""
 
 _MAX_SPLITS = 4
 _MAX_TINT = 0.15
@@ -29,20 +29,20 @@ _MIN_SHARE = 0.002
 def stained(rgb: UInt8) -> Mask:
     """Return bool (h, w), true where the thumbnail is more coloured or darker than the glass of the same slide."""
     smooth = smoothed(rgb)
-    # Pure white is what scanners and converters fill the canvas with: it says nothing about the glass.
+    # Scanners and converters fill the canvas with pure white: it is not glass.
     scanned = np.asarray(extremes(np.moveaxis(rgb, 2, 0))[1] < 254, dtype=np.bool_)
     if np.count_nonzero(scanned) < _MIN_SHARE * scanned.size:
         return np.zeros(scanned.shape, dtype=np.bool_)
     rough = roughness(smooth)
     signal = _signal(smooth / _tint(rgb, rough, scanned)[:, None, None])
     glass, threshold = _glass_and_threshold(signal[scanned], rough[scanned])
-    # Noise exceeds the threshold here and there, tissue does so with its neighbours.
+    # Noise exceeds the threshold in single pixels, tissue together with its neighbours.
     around = ndimage.uniform_filter(signal, 7)
     return np.asarray((signal > threshold) & (around > glass + 0.6 * (threshold - glass)), dtype=np.bool_)
 
 
 def otsu(values: Float32, bins: int = 256) -> float:
-    """Return the threshold that best splits values (n,) into two classes; the largest value when all are equal."""
+    """Return the threshold that best splits values (n,) into two classes; the largest value if all are equal."""
     low, high = float(values.min()), float(values.max())
     if high - low < 1e-6:
         return high
@@ -66,8 +66,8 @@ def _glass_and_threshold(signal: Float32, rough: Float32) -> tuple[float, float]
     """Return the signal of glass and the threshold to tissue; `signal` and `rough` of all scanned pixels, both (n,).
 
     Otsu's split alone lands in the middle of a strong stain and loses pale tissue, so the lower class is split again
-    until it is as colourless and flat as glass; the threshold then lies just above the noise of that class. Where no
-    such class exists the slide is full of tissue, and only what has a quarter of the usual stain is left out.
+    until it is as colourless and flat as glass; the threshold then lies just above the noise of that class. If no
+    such class exists, the slide is full of tissue, and only pixels with a quarter of the usual stain are left out.
     """
     usual = float(np.median(signal))
     for _ in range(_MAX_SPLITS):

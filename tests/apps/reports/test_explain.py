@@ -59,7 +59,7 @@ def test_a_case_and_a_region_are_explained_where_they_lie(tiny_archive, tmp_path
     assert case.code == 0 and (tmp_path / "c.png").exists()
     assert case.json["evidence"]["pairs"][0]["query"]["slide_id"] == "s1"
     both = slideseek("explain", "p1", "s2", "-a", tiny_archive, "--case", "--patch")
-    assert both.code == 2 and "exclude each other" in both.err
+    assert both.code == 2 and "cannot be used together" in both.err
 
 
 @pytest.fixture

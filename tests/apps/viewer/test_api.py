@@ -186,7 +186,7 @@ def test_an_uploaded_patch_is_logged_without_its_file_and_a_replay_says_that_it_
     Image.fromarray(np.random.default_rng(3).integers(90, 220, (64, 64, 3)).astype(np.uint8)).save(buffer, "PNG")
     patch = client.post("/api/patches", content=buffer.getvalue()).json()["patch"]
     answer = ask(client, engine="pairs", query={"kind": "patch", "patch": patch}, k=3)
-    assert answer["notes"] == ["the patient of the image is unknown: slides of the same patient are not left out"]
+    assert answer["notes"] == ["the patient of the image is unknown: slides of the same patient are not excluded"]
     (entry,) = slideseek("history", "-a", painted_archive, "-n", 1, "--json").json
     assert entry["request"]["text"] == entry["answer"]["query"] == f"uploaded image {patch[:12]}"
     assert "slideseek-uploads" not in str(entry)

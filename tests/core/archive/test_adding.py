@@ -125,7 +125,7 @@ def test_ambiguous_and_unnamed_files_are_said(archive, tmp_path, slideseek, pain
     manifest = tmp_path / "m.csv"
     manifest.write_text("slide_id,case_id\nx,p\n")
     done = slideseek("add", tmp_path / "one", tmp_path / "two", "--manifest", manifest, "-a", archive)
-    assert done.code == 3 and "2 files match" in done.err and "not named in m.csv" in done.err
+    assert done.code == 3 and "2 files match" in done.err and "not listed in m.csv" in done.err
     manifest.write_text("slide_id,path,case_id\nx,two/x.png,p\n")
     assert slideseek("add", "--manifest", manifest, "-a", archive).code == 0
     assert slides(archive)["x"].record.path.endswith("two/x.png")

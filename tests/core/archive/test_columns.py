@@ -47,5 +47,5 @@ def test_no_slides_no_masks(slides):
 
 
 def test_an_unknown_column_is_named(slides):
-    with pytest.raises(ValueError, match=r"name: one of path, .*not 'colour'"):
+    with pytest.raises(ValueError, match=r"name must be one of path, .*not 'colour'"):
         SlideColumns(slides, ("s001",)).column("colour")

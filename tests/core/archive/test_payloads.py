@@ -108,7 +108,7 @@ def test_feature_files_of_another_shape_are_refused(tmp_path, features, coords):
 
 def test_not_hdf5(tmp_path):
     (tmp_path / "x.h5").write_bytes(b"text")
-    with pytest.raises(DamagedError, match="not a sound feature file"):
+    with pytest.raises(DamagedError, match="not a valid feature file"):
         read_features(tmp_path / "x.h5")
 
 

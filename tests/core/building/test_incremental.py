@@ -200,7 +200,7 @@ def test_any_damaged_file_is_named_and_the_codes_are_searched(toy, kind):
         file.write_bytes(content)
     files[0].write_bytes(b"")
     notes = archive.build()
-    assert any("is damaged; it is made anew" in note and files[0].name in note for note in notes)
+    assert any("is damaged and is rebuilt" in note and files[0].name in note for note in notes)
     with Archive(archive.root) as opened:
         found = archive.searcher(opened).search(whole_query(archive, opened), 40)
         assert [hit.hit for hit in found.found] == answer and not found.notes

@@ -70,12 +70,12 @@ def test_what_is_for_files_is_refused_for_slides_of_the_archive(tiny_archive, sl
     done = slideseek("search", "s0", "-a", tiny_archive, *option)
     assert done.code == 2
     name = "mpp" if option[0] == "--mag" else option[0].removeprefix("--")
-    assert f"{name} is for a query file, and 's0' is a slide of the archive" in done.err
+    assert f"{name} applies to a query file, but 's0' is a slide of the archive" in done.err
 
 
 def test_a_file_of_the_archive_has_the_archives_site(tiny_archive, tiny_slides, slideseek):
     notes = slideseek("search", tiny_slides / "s3.png", "-a", tiny_archive, "--site", "lung", "--json").json["notes"]
-    assert any("not used: site, since the archive knows" in note for note in notes)
+    assert any("not used: site (the archive's own record" in note for note in notes)
 
 
 def test_a_vertical_search_of_a_slide_without_a_site_says_what_helps(tiny_archive, tiny_slides, slideseek, paint_tiny):
@@ -116,7 +116,7 @@ def test_table_and_csv(tiny_archive, slideseek):
         (("search", "s0", "--where", "sit=lung"), "did you mean 'site'?"),
         (("search", "s0", "--where", "diagnossis=x"), "did you mean 'diagnosis'?"),
         (("search", "s0", "-k", "0"), "k must be at least 1"),
-        (("search", "s0", "--json", "--csv"), "exclude each other"),
+        (("search", "s0", "--json", "--csv"), "cannot be used together"),
         (("build", "--engine", "nope"), "no engine named 'nope'"),
         (("add",), "nothing to add"),
         (("serch",), "Did you mean 'search'?"),
@@ -142,13 +142,13 @@ def test_archive_is_found_from_a_folder_below(tiny_archive, slideseek, monkeypat
 
 
 def test_init_refuses_an_archive_and_a_bad_config(tiny_archive, tmp_path, slideseek):
-    assert "is an archive already" in slideseek("init", tiny_archive).err
+    assert "is already an archive" in slideseek("init", tiny_archive).err
     bad = tmp_path / "bad.toml"
     bad.write_text(
         '[[engine]]\nname="x"\nselector="grid"\nfeaturizer="colour-texture"\nencoder="mean"\nindex="hamming"\n'
     )
     done = slideseek("init", tmp_path / "other", "--config", bad)
-    assert done.code == 2 and "refuses the codes" in done.err
+    assert done.code == 2 and "does not accept the codes" in done.err
     assert not (tmp_path / "other").exists()
 
 

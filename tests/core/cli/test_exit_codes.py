@@ -61,7 +61,7 @@ def test_a_malformed_catalogue(tiny_archive, slideseek):
 @pytest.mark.parametrize(
     ("error", "cause", "fix"),
     [
-        (PermissionError(13, "Permission denied", "x/y"), "x/y: Permission denied", "who may write"),
+        (PermissionError(13, "Permission denied", "x/y"), "x/y: Permission denied", "write permissions"),
         (OSError(28, "No space left on device"), "No space left on device", "free some space"),
         (OSError("odd"), "odd", "check the disk"),
         (sqlite3.OperationalError("database is locked"), "database is locked", "wait until"),
@@ -83,7 +83,7 @@ def test_a_bug_is_called_one(tiny_archive, slideseek, monkeypatch):
     assert done.code == 1
     assert "Traceback" in done.err
     error, fix = done.err.splitlines()[-2:]
-    assert error.startswith("error: this is a bug of slideseek") and "report it" in fix
+    assert error.startswith("error: this is a bug in slideseek") and "report it" in fix
 
 
 def test_the_traceback_of_an_error_is_there_for_who_asks(slideseek, tmp_path, monkeypatch):
@@ -142,7 +142,7 @@ def test_an_interrupted_build_exits_with_130_and_goes_on(ready, slideseek):
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130, err
     assert "Traceback" not in err
-    assert err.rstrip().splitlines()[-1].startswith("interrupted: what was reported done is kept")
+    assert err.rstrip().splitlines()[-1].startswith("interrupted: finished work is kept")
     assert slideseek("status", "-a", ready, "--json").json["last_run"]["outcome"] == "interrupted"
     again = slideseek("build", "-a", ready, "--json")
     assert again.code == 3 and again.json["slides"]["skipped"] >= 1

@@ -100,7 +100,7 @@ def test_what_the_archive_knows_of_a_slide_is_used(tiny_archive, tiny_slides, sl
 def test_a_selector_that_states_no_tissue_gets_no_outline(marked):
     found = inspect_slide(marked, Corner(), mpp=2.0)
     assert found.mask is None and found.facts["tissue_share"] is None
-    assert found.facts["notes"] == ["the selector does not state where it sees tissue: no outline is drawn"]
+    assert found.facts["notes"] == ["the selector does not report where it finds tissue: no outline is drawn"]
     with Image.open(marked) as image:
         plain = np.asarray(image.resize((1200, 1200), Image.Resampling.BILINEAR))
     assert np.array_equal(found.picture[:, :1200], plain), "nothing is drawn on the left, and nothing dimmed"
@@ -143,12 +143,12 @@ def corner_archive(tmp_path, monkeypatch):
 def test_the_table_says_who_states_no_tissue(corner_archive, marked, slideseek, tmp_path):
     asked = ("inspect", marked, "-a", corner_archive, "--mpp", "2", "-o", tmp_path / "p.png")
     shown = slideseek(*asked)
-    assert shown.code == 0 and "not stated by selector 'corner'" in shown.out
+    assert shown.code == 0 and "not reported by selector 'corner'" in shown.out
     assert slideseek(*asked, "--json").json["tissue_share"] is None
 
 
 def test_there_is_no_outline_to_write_without_tissue(corner_archive, marked, slideseek, tmp_path):
     asked = ("inspect", marked, "-a", corner_archive, "--mpp", "2", "-o", tmp_path / "p.png")
     refused = slideseek(*asked, "--contours", tmp_path / "c.geojson")
-    assert refused.code == 2 and "selector 'corner' does not state where it sees tissue" in refused.err
+    assert refused.code == 2 and "selector 'corner' does not report where it finds tissue" in refused.err
     assert not (tmp_path / "c.geojson").exists() and not (tmp_path / "p.png").exists()

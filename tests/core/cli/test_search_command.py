@@ -40,13 +40,13 @@ def test_evidence_is_shown_and_in_json(tiny_archive, slideseek):
 SENSELESS = [
     (("--evidence=0",), "a number from 1 to 1000"),
     (("--evidence=many",), "a number from 1 to 1000"),
-    (("--evidence", "--csv"), "--csv has one row per hit"),
-    (("--calibrate", "--csv"), "--csv has one row per hit"),
+    (("--evidence", "--csv"), "--csv cannot hold the results"),
+    (("--calibrate", "--csv"), "--csv cannot hold the results"),
     (("--annotation", "x"), "pass --region FILE.geojson"),
     (("--annotation", "x", "--region", "1,2,3,4"), "pass --region FILE.geojson"),
     (("--region", "none.geojson"), "none.geojson cannot be read"),
     (("--region", "nan,0,1,1"), "cannot read the region"),
-    (("--center", "C1"), "center is for a query file"),
+    (("--center", "C1"), "center applies to a query file"),
     (("--where", "sites=lung"), "did you mean 'site'?"),
 ]
 
@@ -94,7 +94,7 @@ def test_a_confidence_is_calibrated_by_slides_of_the_archive(tiny_archive, slide
         assert sum(count for _, count in few["label"].shares.values()) == 3
     assert Calibration({}).at(0.5) == (0, 0)
     done = slideseek("search", "s0", "-k", "3", "--calibrate", "-a", tiny_archive)
-    assert f"{asked} slide(s) of the archive had that confidence, {right} a right vote" in done.out
+    assert f"{asked} slide(s) of the archive had that confidence; {right} had the right vote" in done.out
     vote = slideseek("search", "s0", "-k", "3", "--calibrate", "--json", "-a", tiny_archive).json["votes"]["label"]
     assert vote["calibration"] == {"right": right, "searched": asked}
 
@@ -109,7 +109,7 @@ def test_slides_of_the_querys_centre_are_left_out(tiny_archive, slideseek, tiny_
     assert "s0" not in {hit["slide"]["id"] for hit in kept["hits"]}
     paint_tiny(tmp_path / "new.png", 90, True)
     done = slideseek(*asked, tmp_path / "new.png", "--mpp", "1", "--exclude-centre")
-    assert done.code == 2 and "is unknown, so its slides cannot be left out" in done.err and "--center" in done.err
+    assert done.code == 2 and "is unknown, so its slides cannot be excluded" in done.err and "--center" in done.err
     found = slideseek(*asked, tmp_path / "new.png", "--mpp", "1", "--exclude-centre", "--center", "C1").json
     assert {hit["slide"]["center"] for hit in found["hits"]} == {"C0", "C2"} and found["query"]["center"] == "C1"
     manifest = tiny_slides / "manifest.csv"

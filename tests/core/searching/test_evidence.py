@@ -160,7 +160,7 @@ def test_a_rectangle_of_a_conditioned_engine_is_explained(archive):
 def test_an_encoder_that_cannot_explain_says_so(archive):
     searcher = searching(archive, "largest")
     with pytest.raises(
-        SlideseekError, match=r"encoder 'max' of engine 'largest' cannot say which patches .*Attributable"
+        SlideseekError, match=r"encoder 'max' of engine 'largest' cannot attribute a similarity .*Attributable"
     ):
         Explainer(searcher).explain(searcher.queries.stored("s1"), "s2")
 
@@ -174,7 +174,7 @@ def test_a_slide_that_is_not_there_is_named(archive):
 def test_evidence_that_does_not_make_the_distance_shown_is_refused(archive, monkeypatch):
     searcher = searching(archive, "bars")
     monkeypatch.setattr(searcher.index, "search", lambda code, k, among: [Hit("s2", 1.5)])
-    with pytest.raises(PluginError, match=r"the index says 1\.5"):
+    with pytest.raises(PluginError, match=r"the index gives 1\.5"):
         Explainer(searcher).explain(searcher.queries.stored("s1"), "s2")
 
 

@@ -162,7 +162,7 @@ def test_a_patch_image_may_be_larger_but_not_smaller_than_a_patch(searcher, tiny
 
 def test_a_patch_that_is_no_image(searcher, tmp_path):
     for name, content, message in (
-        ("text.png", b"no image at all", "is not a slide OpenSlide or Pillow can read"),
+        ("text.png", b"no image at all", "is not a slide that OpenSlide or Pillow can read"),
         ("empty.png", b"", "is empty"),
         ("bomb.png", PNG_OF_A_BOMB, "has more than 178,956,970 pixels"),
     ):
@@ -224,7 +224,7 @@ def test_a_conditioned_encoder_says_how_to_give_the_site(tmp_path, tiny_slides, 
     for query in ((new,), (new, "--region", "64,64,128,128"), (tmp_path / "patch.png", "--patch")):
         asked = ("search", *query, "-a", archive, "--mpp", "1.0")
         done = slideseek(*asked)
-        assert done.code == 2 and "has no site, and encoder 'c-gmm-fv' codes slides site by site" in done.err
+        assert done.code == 2 and "has no site, but encoder 'c-gmm-fv' needs a site it was fitted on" in done.err
         assert "the model knows colon, lung" in done.err and "fix: pass --site" in done.err
         done = slideseek(*asked, "--site", "liver")
         assert done.code == 2 and "is of site 'liver'" in done.err and "the model knows colon, lung" in done.err

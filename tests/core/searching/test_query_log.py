@@ -47,12 +47,12 @@ def test_a_replay_says_what_has_changed(tiny_archive, slideseek):
     done = slideseek("replay", 1, "-a", tiny_archive)
     assert done.code == 3
     assert "NOT the same hits" in done.out and f"- {first} " in done.out
-    assert f"slide '{first}', a hit of then, is not in the archive any more" in done.out
-    assert "slides: 7 in the index, then 8" in done.out and "changed: index: the codes are of generation" in done.out
+    assert f"slide '{first}', a hit at that time, is no longer in the archive" in done.out
+    assert "slides: 7 in the index, were 8" in done.out and "changed: index: the codes are of generation" in done.out
     config = tiny_archive / "slideseek.toml"
     config.write_text(config.read_text().replace('{ use = "hamming" }', '{ use = "hamming", direction = "target" }'))
     done = slideseek("replay", 1, "-a", tiny_archive)
-    assert 'changed: option index.direction: "target", then "query"' in done.out
+    assert 'changed: option index.direction: "target", was "query"' in done.out
 
 
 def test_a_busy_catalogue_or_a_damaged_log_costs_a_note_not_the_search(tiny_archive, slideseek, monkeypatch):
@@ -63,7 +63,7 @@ def test_a_busy_catalogue_or_a_damaged_log_costs_a_note_not_the_search(tiny_arch
     writer.execute("ROLLBACK")
     assert done.code == 0 and "7 candidates" in done.out
     assert "this query was not logged (database is locked)" in done.err
-    assert slideseek("history", "-a", tiny_archive).out == "nothing was asked yet\n"
+    assert slideseek("history", "-a", tiny_archive).out == "no queries yet\n"
     monkeypatch.setenv("SLIDESEEK_NO_QUERY_LOG", "1")
     done = slideseek("search", "s0", "-a", tiny_archive)
     assert done.code == 0 and "not logged" not in done.err
@@ -90,6 +90,6 @@ def test_a_folder_that_says_it_may_not_be_written(tiny_archive, monkeypatch):
         assert query_log.log_result(searcher, result, "search") == (1, "")
         monkeypatch.setattr(query_log.os, "access", lambda path, mode: False)
         number, note = query_log.log_result(searcher, result, "search")
-        assert number == 0 and "may not be written" in note
+        assert number == 0 and "is not writable" in note
     entries = query_log.QueryLog(tiny_archive / "catalog.sqlite").last()
     assert [entry.number for entry in entries] == [1], "what was logged can still be read"

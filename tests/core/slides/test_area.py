@@ -52,7 +52,7 @@ def test_annotations_are_chosen_by_name_or_class(three):
         Annotations.read(three, "Tumour")
     with pytest.raises(UsageError, match="it has Stroma, Tumor, mine, ruler"):
         Annotations.read(three, "zzzzzz")
-    with pytest.raises(SlideError, match="only Polygon and MultiPolygon outline a region"):
+    with pytest.raises(SlideError, match="only Polygon and MultiPolygon can outline a region"):
         Annotations.read(three)
     with pytest.raises(SlideError, match="LineString"):
         Annotations.read(three, "ruler")
@@ -83,7 +83,7 @@ def test_several_annotations_are_united(tmp_path, value):
         (polygon([[0, 0], [1e15, 0], [1, 1]]), "finite"),
         (polygon([[0, 0], [9, 9]]), "at least three"),
         (polygon(), "without a ring"),
-        ({"type": "FeatureCollection", "features": []}, "holds no annotation"),
+        ({"type": "FeatureCollection", "features": []}, "contains no annotation"),
         ({"type": "FeatureCollection"}, "no list of features"),
         (feature(None), "without a GeoJSON type"),
         ("{", "not valid JSON"),

@@ -64,7 +64,7 @@ def test_empty(tmp_path: Path) -> None:
 def test_text_under_another_name(name: str, tmp_path: Path) -> None:
     path = tmp_path / name
     path.write_text("this is not a slide\n" * 20)
-    assert "not a slide OpenSlide or Pillow can read" in refusal(path)
+    assert "not a slide that OpenSlide or Pillow can read" in refusal(path)
 
 
 def test_no_permission(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -143,7 +143,7 @@ def test_negative_files_of_the_shared_data(shared_data: Path) -> None:
     assert "0.00499 µm/px" in refusal(negative / "wrong-unit-mpp-0.005um.tiff")
     assert "896.1 µm/px" in refusal(shared_data / "slides-formats" / "prostate-HE-6level.tiff")
     for name in ("TCGA-CR-7395-01A-01-TS1_small.svs", "kidney-HE-region.svs"):
-        assert "does not say its resolution" in refusal(shared_data / "slides-formats" / name)
+        assert "does not state its resolution" in refusal(shared_data / "slides-formats" / name)
 
 
 def test_what_openslide_refuses_is_read_when_its_resolution_is_stated(shared_data: Path) -> None:
@@ -227,7 +227,7 @@ def test_print_densities_are_no_resolution(kind: str, dpi: int, tmp_path: Path) 
     path = tmp_path / f"photo.{kind}"
     picture().save(path, kind, dpi=(dpi, dpi))
     message = refusal(path)
-    assert "screens and printers" in message
+    assert "screen or print density" in message
     assert f"of {25_400 / dpi:.3g}"[:-1] in message
 
 

@@ -36,7 +36,7 @@ def test_magnification_is_echoed_in_micrometres() -> None:
 
 
 def test_finer_than_scanned() -> None:
-    assert finer_than_scanned(1.0, 0.5) == "asked 0.50 µm/px but the slide has only 1.00: upsampled"
+    assert finer_than_scanned(1.0, 0.5) == "patches of 0.50 µm/px are upsampled: the slide has only 1.00"
     assert finer_than_scanned(0.5, 1.0) == ""
     assert finer_than_scanned(0.5, 0.5) == ""
     assert finer_than_scanned(0.2527, 0.25) == ""
@@ -83,7 +83,7 @@ def test_vendor_keys(properties: dict[str, str], mpp: tuple[float, float]) -> No
 def test_one_axis_is_taken_for_both_and_said() -> None:
     found = resolve({"openslide.mpp-y": "0.5"})
     assert (found.mpp_x, found.mpp_y) == (0.5, 0.5)
-    assert found.notes == ("only openslide.mpp-y is known: taken for both axes",)
+    assert found.notes == ("only openslide.mpp-y is known: used for both axes",)
 
 
 def test_the_single_number_keeps_areas() -> None:

@@ -47,11 +47,11 @@ HOW = ("--mpp", "manifest")
 
 CASES = [
     # nothing said
-    Case("nothing", {}, error=("does not say its resolution", *HOW)),
-    Case("aperio-nothing", aperio(""), error=("does not say its resolution", *HOW)),
+    Case("nothing", {}, error=("does not state its resolution", *HOW)),
+    Case("aperio-nothing", aperio(""), error=("does not state its resolution", *HOW)),
     Case("aperio-only-power-20", aperio("AppMag = 20"), error=("objective 20x suggests --mpp 0.5", *HOW)),
     Case("aperio-only-power-40", aperio("AppMag = 40"), error=("objective 40x suggests --mpp 0.25", *HOW)),
-    Case("tags-without-unit", {"resolution": (20_000, 20_000), "unit": "NONE"}, error=("does not say", *HOW)),
+    Case("tags-without-unit", {"resolution": (20_000, 20_000), "unit": "NONE"}, error=("does not state", *HOW)),
     Case("tags-of-zero", {"resolution": ((0, 1), (0, 1)), "unit": "CENTIMETER"}, error=HOW),
     # plain statements
     Case("aperio-0.25", aperio("MPP = 0.25"), mpp=(0.25, 0.25)),
@@ -80,9 +80,9 @@ CASES = [
     Case("words", aperio("MPP = unknown"), error=("'unknown' is not a number", *HOW)),
     Case("wrong-with-power", aperio("AppMag = 20|MPP = 50"), error=("50 µm/px", "suggests --mpp 0.5")),
     # densities that image software writes
-    Case("72-dpi", dpi(72), error=("352.8 µm/px", "screens and printers", *HOW)),
-    Case("96-dpi", dpi(96), error=("264.6 µm/px", "screens and printers", *HOW)),
-    Case("300-dpi", dpi(300), error=("84.67 µm/px", "screens and printers", *HOW)),
+    Case("72-dpi", dpi(72), error=("352.8 µm/px", "screen or print density", *HOW)),
+    Case("96-dpi", dpi(96), error=("264.6 µm/px", "screen or print density", *HOW)),
+    Case("300-dpi", dpi(300), error=("84.67 µm/px", "screen or print density", *HOW)),
     Case("aperio-and-72-dpi", aperio("MPP = 0.25", **dpi(72)), mpp=(0.25, 0.25)),
     # axes
     Case("anisotropic-0.5-percent", cm(0.25, 0.25125), mpp=(0.25, 0.25125)),
@@ -97,8 +97,8 @@ CASES = [
     Case("comma-implausible", aperio("MPP = 25,4"), error=("25.4 µm/px", "implausible")),
     # conflicts within the file
     Case("tags-agree", aperio("MPP = 0.25", **cm(0.252)), mpp=(0.25, 0.25)),
-    Case("tags-disagree", aperio("MPP = 0.25", **cm(0.5)), mpp=(0.25, 0.25), notes=("0.25", "also says 0.5 µm/px")),
-    Case("tags-ten-times", aperio("MPP = 0.25", **inch(2.5)), mpp=(0.25, 0.25), notes=("also says 2.5 µm/px",)),
+    Case("tags-disagree", aperio("MPP = 0.25", **cm(0.5)), mpp=(0.25, 0.25), notes=("0.25", "also states 0.5 µm/px")),
+    Case("tags-ten-times", aperio("MPP = 0.25", **inch(2.5)), mpp=(0.25, 0.25), notes=("also states 2.5 µm/px",)),
     Case("words-then-tags", aperio("MPP = none", **cm(0.5)), mpp=(0.5, 0.5), notes=("'none' is not a number",)),
     Case("power-2x-off", aperio("AppMag = 20|MPP = 0.25"), mpp=(0.25, 0.25)),
     Case("power-4x-off", aperio("AppMag = 10|MPP = 0.25"), mpp=(0.25, 0.25), notes=("objective", "10x = 1.00 µm/px")),

@@ -415,5 +415,5 @@ def test_own_widths_are_used() -> None:
 
 def test_message_says_what_was_expected_got_and_to_do() -> None:
     empty = next(check for check in encoder_checks() if check.__name__ == "empty_bag_is_refused")
-    with pytest.raises(CheckFailed, match=r"expected EmptyBagError .*; got IndexError.* To mend it: begin encode\(\)"):
+    with pytest.raises(CheckFailed, match=r"expected EmptyBagError .*; got IndexError.* To fix it: begin encode\(\)"):
         empty(EmptyBagCrash)

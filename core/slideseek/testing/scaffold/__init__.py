@@ -1,4 +1,4 @@
-"""Write a new plugin distribution that works from the first minute: `create(folder, name, kind)`."""
+"""Create a new, working plugin distribution: `create(folder, name, kind)`."""
 
 from slideseek.testing.scaffold.create import create
 

@@ -15,7 +15,7 @@ from slideseek.version import __version__
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 _PREFIX = "slideseek-"
 
-# Where each file of the template goes. The names of both sides are filled in like the texts.
+# Where each file of the template goes. The names on both sides are filled in like the texts.
 _LAYOUT = {
     "pyproject.toml": "pyproject.toml",
     "README.md": "README.md",
@@ -29,15 +29,15 @@ _LAYOUT = {
 def create(folder: Path, name: str, kind: ComponentKind) -> Path:
     """Write a distribution with one working component of `kind` and return its folder.
 
-    folder: where to put the new folder, made when it is not there. name: what the component is called in a
-    configuration, in kebab-case; the distribution is named `slideseek-NAME`. Nothing is overwritten: a folder
-    that exists and is not empty is a `UsageError`, and so is a name that an installed plugin has taken.
+    folder: the parent of the new folder, created if it does not exist. name: the component's name in a configuration,
+    in kebab-case; the distribution is named `slideseek-NAME`. Nothing is overwritten: an existing folder that is not
+    empty is a `UsageError`, and so is a name that an installed plugin already uses.
     """
     _refuse_bad_name(name, kind)
     distribution = name if name.startswith(_PREFIX) else _PREFIX + name
     made = folder / distribution
     if made.exists() and (not made.is_dir() or any(made.iterdir())):
-        raise UsageError(f"{made} is already there", "choose another name or another folder")
+        raise UsageError(f"{made} already exists", "choose another name or another folder")
     values = {
         "name": name,
         "kind": kind,
@@ -63,9 +63,11 @@ def _refuse_bad_name(name: str, kind: ComponentKind) -> None:
     if not _NAME.fullmatch(name):
         proposal = re.sub(r"[^a-z0-9]+", "-", re.sub(r"(?<=[a-z])(?=[A-Z])", "-", name).lower()).strip("-")
         hint = f"such as {proposal!r}" if _NAME.fullmatch(proposal) else "such as 'my-encoder'"
-        raise UsageError(f"{name!r} is not a name in kebab-case", f"use small letters, digits and '-', {hint}")
+        raise UsageError(f"{name!r} is not a name in kebab-case", f"use lower-case letters, digits and '-', {hint}")
     if keyword.iskeyword(_class_name(name)):
-        raise UsageError(f"{name!r} would name a class {_class_name(name)}, a word of Python", "choose another name")
+        raise UsageError(
+            f"{name!r} would give the class name {_class_name(name)}, a Python keyword", "choose another name"
+        )
     for entry in load_registry().registrations(kind):
         if entry.name == name:
             raise UsageError(f"{kind} {name!r} is already registered by {entry.owner}", "choose another name")

@@ -1,6 +1,6 @@
 """Deep Fisher vectors: one conditioned variational autoencoder, its training and the codes read from its gradients.
 
-encoder: what the four encoders share; `fit` and `encode` begin here. The four themselves are beside this package:
+encoder: what the four encoders share; `fit` and `encode` start here. The four themselves are next to this package:
 `deep_fv` (float codes), `deep_bfv` (the sign of the gradient, so the binary codes), `deep_sfv` and `deep_sbfv`.
 settings: options, resolved from presets.
 
@@ -10,5 +10,5 @@ Coding: `network` (the autoencoder and its inputs), `patch_gradients` (Eq. 15 in
 the network runs, with reproducible bits).
 
 Training: `training_set` (one pass over the slides), `stream` (batches of patches), `loss` (Eq. 7, 8 and 14), `trainer`
-(the loop over epochs), `checkpoint` (a killed run goes on), `model` (what was learnt, in memory and on disk).
+(the loop over epochs), `checkpoint` (a killed run continues), `model` (what was learnt, in memory and on disk).
 """

@@ -1,7 +1,7 @@
-"""The state of a training run after an epoch, in one file that is replaced as a whole.
+"""The state of a training run after an epoch, in one file that is replaced atomically.
 
-Random numbers and data order follow from the seed and the number of the epoch, so weights, optimiser state and the
-epoch are all there is to keep.
+Random numbers and data order follow from the seed and the epoch number, so only the weights, the optimiser state and
+the epoch are stored.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class TrainingState:
 
 
 def write_checkpoint(folder: Path, fingerprint: str, state: TrainingState) -> None:
-    """Replace the checkpoint in `folder`, and the training log `training.csv` beside it."""
+    """Replace the checkpoint in `folder`, and the training log `training.csv` next to it."""
     head = {
         "format": FORMAT,
         "fingerprint": fingerprint,
@@ -70,7 +70,7 @@ def write_checkpoint(folder: Path, fingerprint: str, state: TrainingState) -> No
 
 
 def read_checkpoint(folder: Path, fingerprint: str, shapes: Mapping[str, torch.Size]) -> TrainingState | None:
-    """Return the state in `folder`, None when there is none; an error when it belongs to another run.
+    """Return the state in `folder`, None if there is none; raise an error if it belongs to another run.
 
     shapes: of the network's parameters, checked before anything is read.
     """
@@ -83,7 +83,7 @@ def read_checkpoint(folder: Path, fingerprint: str, shapes: Mapping[str, torch.S
             if head["format"] != FORMAT or head["fingerprint"] != fingerprint:
                 raise SlideseekError(
                     f"the checkpoint in {folder} belongs to other options, slides or another version",
-                    "train in an empty folder, or restore what it was started with",
+                    "train in an empty folder, or restore the original options and slides",
                 )
             tensors: dict[str, dict[str, Tensor]] = {"weights": {}, "first": {}, "second": {}, "best": {}}
             for key in list(file.keys()):
@@ -105,11 +105,11 @@ def read_checkpoint(folder: Path, fingerprint: str, shapes: Mapping[str, torch.S
             list(head["log"]),
         )
     except (OSError, SafetensorError, ValueError, KeyError, TypeError) as error:
-        raise DamagedError(f"{path} cannot be used ({error})", "delete it to train from the start") from error
+        raise DamagedError(f"{path} cannot be used ({error})", "delete it to train from scratch") from error
 
 
 def drop_checkpoint(folder: Path) -> None:
-    """Delete the checkpoint in `folder`, if there is one, and the training log beside it."""
+    """Delete the checkpoint in `folder`, if there is one, and its training log."""
     (folder / _FILE).unlink(missing_ok=True)
     (folder / _LOG).unlink(missing_ok=True)
 

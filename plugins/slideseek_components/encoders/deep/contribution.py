@@ -17,7 +17,7 @@ _BLOCK = 4096
 
 @dataclass(frozen=True)
 class PatchShares:
-    """What each patch of one slide adds to the entries of the gradient that its code keeps.
+    """The contribution of each patch of one slide to the gradient entries that its code keeps.
 
     All products and sums are in float64.
     """
@@ -47,7 +47,7 @@ class PatchShares:
 
         own: bool (M,), the bits of the slide itself. agree: bool (M,), where the other code has the same bit. A
         bit's share goes to the patches whose own (centred) gradient has its sign, in proportion to their size; a
-        bit that nobody pushes (a gradient that is 0 in every patch) is shared by all.
+        bit without any such patch (its gradient is 0 in every patch) is shared by all.
         """
         sign = np.where(own, 1.0, -1.0)
         total = np.zeros(len(own))

@@ -1,4 +1,4 @@
-"""Where the network runs, and how to run it so that the same inputs give the same bits."""
+"""Where the network runs, and how to run it reproducibly: the same inputs give the same bits."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from torch.utils import deterministic
 
 from slideseek.errors import UsageError
 
-_FILL = "fill_uninitialized_memory"  # the module makes it a property at run time, which type checkers cannot see
+_FILL = "fill_uninitialized_memory"  # a property set at run time, which type checkers cannot see
 
 Device: TypeAlias = Literal["auto", "cpu", "cuda", "mps"]
 
 
 def resolve(device: Device) -> torch.device:
-    """Return the device asked for; `auto` takes CUDA, then MPS, then the CPU."""
+    """Return the requested device; `auto` takes CUDA, then MPS, then the CPU."""
     usable = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
     if device == "auto":
         return torch.device(next(name for name, here in usable.items() if here))
@@ -32,7 +32,7 @@ _turn = threading.RLock()
 
 
 def _after_fork() -> None:
-    """Give a forked process a lock of its own: a thread that held it has no copy there to give it back."""
+    """Give a forked process a new lock: a thread that held the old one does not exist there to release it."""
     global _turn
     _turn = threading.RLock()
 
@@ -44,16 +44,16 @@ os.register_at_fork(after_in_child=_after_fork)
 def reproducible(threads: int) -> Iterator[None]:
     """Run PyTorch deterministically on `threads` CPU threads inside the block, and leave its settings as they were.
 
-    Sums that PyTorch splits over threads depend on their number in the last bits. Lower precision that the caller
-    has allowed for his own networks (autocast, fast float32 products) does not reach inside. The settings belong to the
-    process, so Python threads take turns: none runs with what another has put back.
+    The last bits of sums that PyTorch splits over threads depend on the number of threads. Lower precision that the
+    caller allows elsewhere (autocast, fast float32 products) is turned off inside. The settings are global to the
+    process, so Python threads take turns.
     """
     with _turn:
         yield from _strict(threads)
 
 
 def free_threads() -> int:
-    """Return how many CPU threads PyTorch may use: OMP_NUM_THREADS, what the caller has set, or all cores."""
+    """Return how many CPU threads PyTorch may use: OMP_NUM_THREADS, the caller's setting, or all cores."""
     with _turn:
         return torch.get_num_threads()
 
@@ -65,12 +65,12 @@ def _strict(threads: int) -> Iterator[None]:
     flush = bool(torch.tensor([1e-40]).mul_(1) == 0)
     torch.set_num_threads(threads)
     torch.set_float32_matmul_precision("highest")
-    torch.set_flush_denormal(False)  # each thread has its own setting, and helpers have this one
+    torch.set_flush_denormal(False)  # a setting of each thread; helper threads have this value
     torch.use_deterministic_algorithms(True, warn_only=True)
-    # Filling fresh memory guards against reading it before it is written, which nothing here does, and costs time.
+    # Filling fresh memory guards against reading it before writing, which never happens here, and costs time.
     setattr(deterministic, _FILL, False)
     try:
-        # A tensor made in the caller's inference mode could not be written to by another thread, nor trained.
+        # A tensor created in the caller's inference mode could not be trained or written to by another thread.
         with torch.inference_mode(False), torch.autocast("cpu", enabled=False), torch.autocast("cuda", enabled=False):
             yield
     finally:

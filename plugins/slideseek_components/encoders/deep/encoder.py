@@ -41,7 +41,7 @@ from slideseek_components.encoders.model_file import deciding_options
 
 @dataclass(frozen=True)
 class Ready:
-    """A model made ready to code: the network on its device, and the entries wanted, by site or under "" for all."""
+    """A model ready for encoding: the network on its device, and the entries to keep, by site or under "" for all."""
 
     gradients: Gradients
     wanted: dict[str, WantedEntries]
@@ -49,26 +49,25 @@ class Ready:
 
 @dataclass
 class DeepFisher(Checkpointed, BatchEncoder, ABC):
-    """Code a slide by the gradient of a conditioned variational autoencoder's reconstruction loss.
+    """Encode a slide by the gradient of a conditioned variational autoencoder's reconstruction loss.
 
     Hemati, Kalra, Babaie, Tizhoosh, "Learning binary and sparse permutation-invariant representations for fast and
-    memory efficient whole slide image search". After construction every option has its value.
+    memory efficient whole slide image search". After construction every option has a value.
 
-    preset: `paper` as the paper has it, `best` what did best on real features; an option that is not set takes its
-    value from it. sites, labels: how many of each the network has room for; sites = 0 is unconditioned (codes of all
-    sites are comparable), labels = 0 has no classifier. hidden, latent, activation: the network. standardise: zero
-    mean and unit variance per feature. clip: cut features at this absolute value afterwards, 0 for not. lambda_rec,
+    preset: `paper` uses the paper's values, `best` those that worked best on real features; an option that is not set
+    takes its value from it. sites, labels: how many the network can distinguish; sites = 0 is unconditioned (codes of
+    all sites are comparable), labels = 0 has no classifier. hidden, latent, activation: the network. standardise: zero
+    mean and unit variance per feature. clip: then limit features to this absolute value, 0 for no limit. lambda_rec,
     lambda_kl, lambda_cls: weights of Eq. 7 (lambda 1 to 3). kl_warmup: epochs over which the KL term grows to its
-    weight. epochs, batch_size, learning_rate, weight_decay, schedule: Adam. validation: share of the patients held
-    out. patience: stop after this many epochs without a better loss on them and take the best weights, 0 to never stop.
-    layers: whose gradients the code may hold (such as `decoder` or `encoder.0`), all when empty. selection: keep the
-    entries that vary most over training slides, or that separate the classes best. statistics: choose, centre and
-    scale over the training slides of the same `site` (codes are then comparable within a site only; a site with one
-    slide takes those of all), or over `all`. centre: subtract the training mean. scale: divide by the training
-    standard deviation.
-    pool: patches the shuffle pool holds in memory. threads: CPU threads of training; weights depend on it in the
-    last bits (coding takes all that PyTorch may use, and no bit depends on them). precision: of coding. amp: train in
-    bfloat16 on CUDA. device: where to run.
+    weight. epochs, batch_size, learning_rate, weight_decay, schedule: Adam. validation: share of the patients held out.
+    patience: stop after this many epochs without a better loss on them and take the best weights, 0 to never stop.
+    layers: whose gradients the code may contain (such as `decoder` or `encoder.0`), all if empty. selection: keep the
+    entries that vary most over training slides, or that separate the classes best. statistics: choose, centre and scale
+    over the training slides of the same `site` (codes are then comparable only within a site; a site with one slide
+    uses those of all), or over `all`. centre: subtract the training mean. scale: divide by the training standard
+    deviation. pool: patches the shuffle pool holds in memory. threads: CPU threads for training; the last bits of the
+    weights depend on it (encoding uses all threads PyTorch may use, and no bit depends on them). precision: of
+    encoding. amp: train in bfloat16 on CUDA. device: where to run.
     """
 
     preset: Preset = "paper"
@@ -120,25 +119,27 @@ class DeepFisher(Checkpointed, BatchEncoder, ABC):
         given = {item.name: getattr(self, item.name) for item in fields(self) if item.init}
         self.settings_ = resolved(self.preset, given | {"keep": self._keep()})
         if self.amp and (self.settings_.lambda_sparse or self.settings_.lambda_binary):
-            raise ValueError("amp: not with lambda_sparse or lambda_binary, whose second derivatives bfloat16 spoils")
+            raise ValueError(
+                "amp: cannot be used with lambda_sparse or lambda_binary, whose second derivatives need float32"
+            )
         for item in fields(self):
             if item.init and item.name in Settings.__dataclass_fields__:
                 setattr(self, item.name, getattr(self.settings_, item.name))
 
     @abstractmethod
     def _keep(self) -> int:
-        """Return how many entries of the gradient the code holds, 0 for all."""
+        """Return how many entries of the gradient the code contains, 0 for all."""
 
     @abstractmethod
     def _code(self, bag: Bag, values: Float32 | Float64) -> Code:
         """Turn the centred and scaled values, (M,), into the code of `bag`."""
 
     def spec(self, width: int) -> CodeSpec:
-        """Return one row of as many entries as are kept, or as the coded layers have parameters."""
+        """Return one row with the number of entries kept, or else of parameters in the chosen layers."""
         entries = self.settings_.coded_entries(width)
         if self.settings_.keep > entries:
             raise SlideseekError(
-                f"{self.name} cannot keep {self.settings_.keep} of the {entries} gradients there are",
+                f"{self.name} cannot keep {self.settings_.keep} of {entries} gradient entries",
                 f"set {'bits' if self.kind == 'bits' else 'keep'} = {entries} or less, or make the network larger",
             )
         return CodeSpec(self.kind, self.settings_.keep or entries)
@@ -155,11 +156,11 @@ class DeepFisher(Checkpointed, BatchEncoder, ABC):
         groups: Sequence[str],
         progress: Progress | None = None,
     ) -> None:
-        """Learn as `fit` does, with a checkpoint in `folder` every epoch; see `Checkpointed`."""
+        """Learn like `fit`, with a checkpoint in `folder` every epoch; see `Checkpointed`."""
         self._fit(folder, bags, labels, groups, progress)
 
     def encode(self, bag: Bag) -> Code:
-        """Return the code, the same bits whatever the order of the patches and the number of threads."""
+        """Return the code, with the same bits for any order of the patches and any number of threads."""
         return self.encode_many([bag])[0]
 
     def encode_many(self, bags: Sequence[Bag]) -> list[Code]:
@@ -172,7 +173,7 @@ class DeepFisher(Checkpointed, BatchEncoder, ABC):
             return [self._code(bag, self._kept(model, bag).apply(_finite(bag, mean))) for bag, mean in zip(bags, means)]
 
     def gradient(self, bag: Bag) -> Float64:
-        """Return the mean gradient of Eq. 15 over all coded layers, before anything else: float64 (entries,)."""
+        """Return the mean gradient of Eq. 15 over the chosen layers, before any selection: float64 (entries,)."""
         model = self._model()
         slide = SlideInput(finite_features(bag, model.width), model.site_number(bag, self.name), WantedEntries())
         gradients = self._ready().gradients
@@ -260,7 +261,7 @@ class DeepFisher(Checkpointed, BatchEncoder, ABC):
         return kept
 
     def _fingerprint(self, known: TrainingSet) -> str:
-        """Name what decides the weights, so that a finished run serves every choice of bits that follows it."""
+        """Return the digest of what affects the weights: a finished run can be reused for any choice of bits."""
         run = [self.seed, self.pool, self.threads, self.amp, torch.__version__]
         options = json.dumps([self.settings_.training_options(), run], sort_keys=True)
         return digest_bytes(f"{options} {known.fingerprint}".encode())
@@ -286,11 +287,11 @@ class DeepFisher(Checkpointed, BatchEncoder, ABC):
         return model.kept[self._statistics_of(bag)]
 
     def _statistics_of(self, bag: Bag) -> str:
-        """Name the training slides whose statistics `bag` is coded by: those of its site, or "" for all."""
+        """Return which training statistics encode `bag`: those of its site, or "" for all slides."""
         return bag.site if self.settings_.by_site else ""
 
     def _patch_shares(self, bag: Bag) -> PatchShares:
-        """Return what attribution needs: it runs in float64, which not every device has, so always on the CPU."""
+        """Return what attribution needs: always on the CPU, since it runs in float64, which some devices lack."""
         model = self._model()
         features, site = finite_features(bag, model.width), model.site_number(bag, self.name)
         gradients, kept = self._prepared(model, torch.device("cpu")), self._kept(model, bag)
@@ -313,10 +314,10 @@ def _threads(gradients: Gradients) -> int:
 
 
 def _finite(bag: Bag, mean: Float32 | Float64) -> Float32 | Float64:
-    """Return the mean gradient of `bag`, unless squares of its features were beyond the range of the numbers."""
+    """Return the mean gradient of `bag`; raise an error if the squares of its features overflowed."""
     with np.errstate(over="ignore"):
         length = np.dot(mean, mean)
-    # The squared length is cheap and tells at once; where it overflows by itself the values are looked at.
+    # The squared length is a cheap first check; if it overflows itself, the values are checked.
     if not np.isfinite(length) and not np.isfinite(mean).all():
         raise SlideseekError(
             f"slide {bag.slide_id!r} has features too large to take the gradient of their squared error",
@@ -328,6 +329,6 @@ def _finite(bag: Bag, mean: Float32 | Float64) -> Float32 | Float64:
 def _fits(option: str, most: int, names: Sequence[str]) -> None:
     if len(names) > most:
         raise SlideseekError(
-            f"the training slides have {len(names)} {option}, the network has room for {most}",
+            f"the training slides have {len(names)} {option}, but the network has room for {most}",
             f"set {option} = {len(names)} or more",
         )

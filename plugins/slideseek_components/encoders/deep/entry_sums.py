@@ -1,4 +1,4 @@
-"""Single entries of a matrix product, added up in float64 without taking the whole product."""
+"""Single entries of a matrix product, summed in float64 without computing the whole product."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from slideseek.types import Float64, Int32
 
 _BLOCK = 128
-"""Rows multiplied at a time. Another value would be another order of additions."""
+"""Rows multiplied at a time. Another value would change the order of additions."""
 
 _TILE = 8
-"""Rows copied at a time. Rows of a power of two of bytes share few lines of the cache, and more would evict them."""
+"""Rows copied at a time. Rows of a power-of-two size map to few cache lines, and more rows would evict them."""
 
 
 @numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
@@ -37,9 +37,9 @@ def entry_sums(
     """Return float64 (m,): sum_t left[t, rows[row[i]]] * right[t, columns[column[i]]] for i below len(column), and
     sum_t left[t, rows[row[i]]] for the rest.
 
-    left (n, p) and right (n, q) are float32 or float64. rows, columns: the distinct ones that are met; row (m,) and
-    column: numbers into them. Products of float32 are exact. The compiled loop fixes the order of additions by n
-    alone, so that a sum is the same bits whatever else is asked for beside it.
+    left (n, p) and right (n, q) are float32 or float64. rows, columns: the distinct ones used; row (m,) and
+    column: positions in them. Products of float32 are exact. In the compiled loop the order of additions depends only
+    on n, so a sum has the same bits regardless of the other sums computed with it.
     """
     out = np.zeros(len(row))
     most = min(_BLOCK, left.shape[0])

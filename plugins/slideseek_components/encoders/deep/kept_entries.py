@@ -16,8 +16,8 @@ from slideseek_components.encoders.deep.training_set import Moments
 class KeptEntries:
     """The entries of the gradient that a code keeps, and what turns them into the values of the code.
 
-    chosen: int64 (M,), ascending positions, None for all. centre, scale: float32 (M,), what is subtracted and then
-    divided by, None where that is off.
+    chosen: int64 (M,), ascending positions, None for all. centre, scale: float32 (M,), subtracted and then divided
+    by, None if off.
     """
 
     chosen: Int64 | None
@@ -56,12 +56,12 @@ class Spread:
     def separation(self) -> Float64:
         """Between-class over within-class variance (the F ratio); 0 where nothing varies.
 
-        Where no class has two slides nothing is known of the variance within one, and the between-class variance alone
-        is returned.
+        If no class has two slides, the within-class variance is unknown, and only the between-class variance is
+        returned.
         """
         between = np.maximum(self.total - self.within, 0.0) / max(1, self.classes - 1)
         within = self.within / max(1, self.slides - self.classes)
-        # Entries that hardly vary at all have a ratio of rounding errors: a floor keeps them last.
+        # For entries that hardly vary the ratio is only rounding error: a floor keeps them last.
         floor = 1e-6 * float(within.max(initial=0.0)) or 1.0
         return between / (within + floor)
 
@@ -91,8 +91,8 @@ def spread(gradients: Iterable[tuple[str, Float32 | Float64]]) -> Spread:
 def choose(found: Spread, by: Selection, count: int) -> Int64:
     """Return the ascending positions of the `count` entries with the highest variance or class separation."""
     score = found.variance if by == "variance" else found.separation
-    # Slides of one class separate nothing: ties are then broken by variance. The sort is stable, so that what is still
-    # tied, such as entries that never vary, falls to the lower position on every machine.
+    # With one class nothing separates: ties are then broken by variance. The sort is stable, so remaining ties, such as
+    # entries that never vary, go to the lower position on every machine.
     return np.sort(np.lexsort((-found.variance, -score))[:count]).astype(np.int64)
 
 

@@ -1,4 +1,4 @@
-"""The training losses: Eq. 7 of the paper, and what Eq. 8 and Eq. 14 add to it."""
+"""The training losses: Eq. 7 of the paper, and the terms of Eq. 8 and Eq. 14."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def cvae_terms(network: CVAE, x: Tensor, site: Tensor, label: Tensor | None, noi
 
 @dataclass(frozen=True)
 class Penalty:
-    """What the gradient terms came to for a batch: sums over all parameters, unweighted.
+    """The gradient terms of a batch: sums over all parameters, unweighted.
 
     l1: the L1 norm of the gradient (Eq. 8). quantisation: the squared distance to its sign (Eq. 14).
     """

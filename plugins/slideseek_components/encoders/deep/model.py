@@ -1,4 +1,4 @@
-"""What a deep encoder learnt, and how it is kept on disk."""
+"""What a deep encoder learnt, and how it is stored on disk."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _KEPT = {"chosen": "int64", "centre": "float32", "scale": "float32"}
 class Model:
     """The trained network (float32, on the CPU), its inputs, the sites it knows and the entries its codes keep.
 
-    site_names: sorted; empty when sites play no part. kept: by site, or under "" for all slides.
+    site_names: sorted; empty if sites are not used. kept: by site, or under "" for all slides.
     """
 
     network: CVAE
@@ -54,13 +54,13 @@ class Model:
         return copy.deepcopy(self.network)
 
     def site_number(self, bag: Bag, name: str) -> int:
-        """Return the number of the site of `bag`, 0 when sites play no part."""
+        """Return the number of the site of `bag`, 0 if sites are not used."""
         if not self.site_names:
             return 0
         if not bag.site:
             raise SlideseekError(
-                f"slide {bag.slide_id!r} has no site and {name} was fitted by site ({', '.join(self.site_names)})",
-                "give its site",
+                f"slide {bag.slide_id!r} has no site, and {name} was fitted by site ({', '.join(self.site_names)})",
+                "set its site",
             )
         if bag.site not in self.site_names:
             raise SlideseekError(
@@ -70,7 +70,7 @@ class Model:
         return self.site_names.index(bag.site)
 
     def write(self, folder: Path, name: str, options: Mapping[str, Any]) -> None:
-        """Write what was learnt into the existing empty `folder`."""
+        """Write the model into the existing empty `folder`."""
         spaces = sorted(self.kept)
         facts: Facts = {"width": self.width, "sites": list(self.site_names), "spaces": spaces}
         tensors: Tensors = {f"network.{key}": value.numpy() for key, value in self.network.state_dict().items()}

@@ -1,4 +1,4 @@
-"""The conditioned variational autoencoder of the paper, and what is done to features before it sees them."""
+"""The conditioned variational autoencoder of the paper, and the preprocessing of its features."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LEAK = 0.01
 class Inputs:
     """Standardise and clip features: y = clip((x - shift) / scale, -clip, clip).
 
-    shift, scale: float64 (width,). clip: in standard deviations, 0 for none; it keeps one wild feature of one patch
+    shift, scale: float64 (width,). clip: in standard deviations, 0 for none; it keeps one extreme feature of one patch
     from dominating a sum of squares.
     """
 
@@ -31,7 +31,7 @@ class Inputs:
 
     @classmethod
     def plain(cls, width: int, clip: float) -> Inputs:
-        """Leave features as they are, but for clipping."""
+        """Leave features unchanged, except for clipping."""
         return cls(np.zeros(width), np.ones(width), clip)
 
     def __call__(self, x: Float32, dtype: torch.dtype, device: torch.device) -> Tensor:
@@ -54,7 +54,7 @@ class Inputs:
 
 @dataclass(frozen=True)
 class Shape:
-    """Sizes of a `CVAE`: what decides how many parameters it has and in which order they lie."""
+    """Sizes of a `CVAE`, which determine the number and order of its parameters."""
 
     width: int
     sites: int
@@ -79,7 +79,7 @@ class Shape:
 
 @dataclass(frozen=True)
 class Output:
-    """What the network makes of n patches: `x` (n, width), `mu` and `logvar` (n, latent), `logits` (n, labels)."""
+    """The network's output for n patches: `x` (n, width), `mu` and `logvar` (n, latent), `logits` (n, labels)."""
 
     x: Tensor
     mu: Tensor
@@ -121,7 +121,7 @@ class CVAE(nn.Module):
 
     @classmethod
     def seeded(cls, seed: int, shape: Shape, activation: Activation) -> CVAE:
-        """Make a network whose initial weights follow `seed` alone; the global random state is left as it was."""
+        """Create a network whose initial weights depend only on `seed`; the global random state is unchanged."""
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             return cls(shape.width, shape.sites, shape.labels, shape.hidden, shape.latent, activation)
@@ -162,8 +162,8 @@ class CVAE(nn.Module):
     def forward(self, x: Tensor, site: Tensor, noise: Tensor | None) -> Output:
         """Reconstruct patches.
 
-        x: (n, width). site: int64 (n,), ignored when unconditioned. noise: (n, latent) standard normal, so that the
-        caller owns the randomness; None takes z = mu.
+        x: (n, width). site: int64 (n,), ignored when unconditioned. noise: (n, latent) standard normal, provided
+        by the caller; None takes z = mu.
         """
         h = x
         for layer in self.encoder:

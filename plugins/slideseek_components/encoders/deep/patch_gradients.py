@@ -1,9 +1,9 @@
 """The gradient of Eq. 15: of each of a set of patches, in closed form and without a graph, and its sum over patches.
 
-For a fully connected layer the gradient of a patch is the outer product of what comes back to the layer's output
-(`delta`, n x outputs) and what went into it (`inward`, n x inputs): these two are the layer's trace. The sum over
-patches of the outer products is one matrix product, and a single entry of it is one inner product of two columns, so
-that a code of M entries never needs the whole gradient.
+For a fully connected layer the gradient of a patch is the outer product of the gradient at the layer's output
+(`delta`, n x outputs) and the layer's input (`inward`, n x inputs): these two are the layer's trace. The sum of the
+outer products over patches is one matrix product, and a single entry of it is the inner product of two columns. A code
+of M entries therefore never needs the whole gradient.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from slideseek_components.single_core import longest_first
 _softmax_back = torch.ops.aten._softmax_backward_data.out
 
 _SHARED = ("logvar", "logits")
-"""Layers that take in what `mu` does; what comes back goes through all of them together."""
+"""Layers with the same input as `mu`; the backward pass goes through all of them together."""
 
 _SMALL = 2**16
-"""Weights of a layer up to which its sums are not a task of their own: threads would spend more time on meeting."""
+"""Layers with at most this many weights are not separate tasks: synchronising threads would cost more."""
 
 
 @dataclass(frozen=True)
 class LayerTrace:
-    """What a layer saw of n patches: delta (n, outputs) and inward (n, inputs)."""
+    """The trace of a layer for n patches: delta (n, outputs) and inward (n, inputs)."""
 
     delta: Tensor
     inward: Tensor
@@ -46,9 +46,9 @@ class LayerTrace:
 
 @dataclass(frozen=True)
 class Traces:
-    """What the layers saw of patches: inward (n, inputs) of all, delta (n, outputs) of those a pass comes back to.
+    """The traces of all layers: inward (n, inputs) of each, delta (n, outputs) of those the backward pass reaches.
 
-    span: the rows that are meant. `logvar` takes no part when z = mu: its delta is all zeros.
+    span: the rows in use. `logvar` has no effect when z = mu: its delta is all zeros.
     """
 
     inward: dict[str, Tensor]
@@ -78,13 +78,13 @@ class Traces:
         return replace(self, span=slice(self.span.start + start, self.span.start + stop))
 
     def cut(self) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-        """Return inward and delta of the rows that are meant."""
+        """Return inward and delta of the rows in use."""
         inward, delta = ({name: t[self.span] for name, t in part.items()} for part in (self.inward, self.delta))
         return inward, delta
 
 
 class Pass:
-    """The way of patches through a network and back. Weights are looked up once: that takes time too."""
+    """The forward and backward pass of patches through a network. Weights are looked up once, to save time."""
 
     def __init__(self, network: CVAE) -> None:
         self._network = network
@@ -96,7 +96,8 @@ class Pass:
         """Write the `traces` of patches for the loss sum_t w_t ||x_t - xhat_t||^2 with z = mu (Eq. 15).
 
         traces: as `Traces.unwritten` makes them, whole or some rows. site: (n, sites), the sites one-hot. factor:
-        (n, 1), 2 w_t: w_t = 1 / n makes sums over patches means. The way back ends at the first layer that has a delta.
+        (n, 1), 2 w_t: w_t = 1 / n turns sums over patches into means. The backward pass ends at the first layer with
+        a delta.
         """
         with torch.no_grad():
             inward, delta = traces.cut()
@@ -106,7 +107,7 @@ class Pass:
             self._back(inward, delta)
 
     def _forward(self, inward: dict[str, Tensor], delta: dict[str, Tensor], site: Tensor) -> None:
-        """Write what goes into each layer, and the reconstruction where the delta of the last one will be."""
+        """Write the input of each layer, and the reconstruction in place of the last layer's delta."""
         network = self._network
         for name, after in pairwise([*(f"encoder.{i}" for i in range(len(network.encoder))), "mu"]):
             network.act(self._through(name, inward, inward[after]))
@@ -120,7 +121,7 @@ class Pass:
         self._through(f"decoder.{last}", inward, delta[f"decoder.{last}"])
 
     def _back(self, inward: dict[str, Tensor], delta: dict[str, Tensor]) -> None:
-        """Write what comes back to each layer, from the delta of the last one on."""
+        """Write the delta of each layer, starting from the last one."""
         network, shape = self._network, self._network.shape
         for i in range(len(network.decoder) - 1, 0, -1):
             self._before(f"decoder.{i}", f"decoder.{i - 1}", inward, delta)
@@ -142,7 +143,7 @@ class Pass:
             self._before(f"encoder.{i}", f"encoder.{i - 1}", inward, delta)
 
     def _through(self, name: str, inward: dict[str, Tensor], out: Tensor | None = None) -> Tensor:
-        """Return what a layer gives out before the activation, written to `out` if there is one."""
+        """Return a layer's output before the activation, written to `out` if given."""
         return torch.addmm(self._bias[name], inward[name], self._transposed[name], out=out)
 
     def _before(self, name: str, before: str, inward: dict[str, Tensor], delta: dict[str, Tensor]) -> None:
@@ -237,10 +238,10 @@ def entries_of(layers: dict[str, tuple[int, int]], chosen: Int64) -> tuple[Layer
 
 @dataclass(frozen=True)
 class NarrowedLayer:
-    """Some outputs of the first layer a code asks about: nobody needs its other outputs, since the pass ends there.
+    """The outputs of the first layer that a code uses; the others are not needed, since the backward pass ends there.
 
     layer: its name. following: the layer that its outputs go into. rows: int64 (u,), which outputs, ascending.
-    weight: (outputs of `following`, u), the weights they go in by.
+    weight: (outputs of `following`, u), their weights there.
     """
 
     layer: str
@@ -251,7 +252,7 @@ class NarrowedLayer:
     def trace(self, network: CVAE, traces: Traces) -> LayerTrace:
         """Return delta (n, u) and inward (n, inputs) of the layer, from the traces of one slide's patches.
 
-        A slide is taken alone, so that the product does not depend on the slides that shared the pass.
+        Each slide is processed alone: the product does not depend on other slides in the pass.
         """
         after = traces[self.following].aligned()
         activated = after.inward.index_select(1, self.rows)
@@ -259,9 +260,9 @@ class NarrowedLayer:
 
 
 def narrowed(network: CVAE, entries: tuple[LayerEntries, ...]) -> tuple[tuple[LayerEntries, ...], NarrowedLayer | None]:
-    """Return `entries` with the outputs of the first layer numbered among those met, and how to find those.
+    """Return `entries` with the first layer's outputs renumbered among those used, and how to compute these.
 
-    Nothing is gained, and None returned, where most outputs are met or the outputs go into several layers.
+    Returns None if this saves nothing: most outputs are used, or they go into several layers.
     """
     first = entries[0]
     group, _, number = first.layer.partition(".")

@@ -1,4 +1,4 @@
-"""The options of the deep encoders, resolved: presets and what they set."""
+"""The resolved options of the deep encoders, and the presets."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Precision: TypeAlias = Literal["float32", "float64"]
 
 @dataclass(frozen=True)
 class Settings:
-    """Every option with its value. The encoders document what they mean."""
+    """Every option with its value. The encoders document their meaning."""
 
     sites: int = 10
     labels: int = 29
@@ -74,21 +74,21 @@ class Settings:
 
     @property
     def classifies(self) -> bool:
-        """Whether training looks at labels."""
+        """Whether training uses labels."""
         return bool(self.labels and self.lambda_cls)
 
     @property
     def learns_from_gradients(self) -> bool:
-        """Whether gradients of training slides are learnt from: which to keep, their mean, their spread."""
+        """Whether gradients of training slides are needed: to choose entries, or for their mean or spread."""
         return bool(self.keep or self.centre or self.scale)
 
     @property
     def by_site(self) -> bool:
-        """Whether that is learnt site by site."""
+        """Whether this is done per site."""
         return self.statistics == "site" and self.learns_from_gradients
 
     def training_options(self) -> dict[str, Any]:
-        """Return the options that decide the trained weights; the others decide what is read from them."""
+        """Return the options that affect the trained weights; the others affect only what is read from them."""
         return {item.name: getattr(self, item.name) for item in fields(self) if item.name not in CODING}
 
     def shape(self, width: int) -> Shape:
@@ -96,7 +96,7 @@ class Settings:
         return Shape(width, self.sites, self.labels, self.hidden, self.latent)
 
     def coded_layers(self, width: int) -> dict[str, tuple[int, int]]:
-        """Return (outputs, inputs) of the layers whose gradients the code may hold, in parameter order."""
+        """Return (outputs, inputs) of the layers whose gradients the code may contain, in parameter order."""
         return {
             name: size
             for name, size in self.shape(width).layers().items()
@@ -127,10 +127,10 @@ PRESETS: dict[Preset, dict[str, Any]] = {
 
 
 def resolved(preset: Preset, given: dict[str, Any]) -> Settings:
-    """Return the settings of `preset`, where an option that is given (not None) wins over the preset.
+    """Return the settings of `preset`; an option that is given (not None) overrides the preset.
 
-    given: the options an encoder has, None for left out; what a preset says of other options is ignored. Statistics
-    follow the sites: an unconditioned encoder takes those of all slides.
+    given: the options an encoder has, None if not set; a preset's other options are ignored. Statistics
+    follow the sites: an unconditioned encoder uses those of all slides.
     """
     if preset not in PRESETS:
         raise ValueError(f"preset: one of {', '.join(PRESETS)}, not {preset!r}")
@@ -146,7 +146,7 @@ def resolved(preset: Preset, given: dict[str, Any]) -> Settings:
 
 
 CODING = {"layers", "keep", "selection", "statistics", "centre", "scale"}
-"""Options that decide what is read from a trained network, not the network."""
+"""Options that affect what is read from a trained network, not the network."""
 _LEAST = {
     "sites": 0,
     "labels": 0,

@@ -28,28 +28,28 @@ from slideseek_components.encoders.deep.patch_gradients import (
 from slideseek_components.single_core import longest_first, run_tasks
 
 _FEW = 16
-"""Entries are taken one by one when they are fewer than one in this many, else picked from the whole gradient."""
+"""Entries are computed one by one if they are fewer than one in this many, else taken from the whole gradient."""
 
 _ALIGN = 8
 """Slides start at multiples of this row in a pass and are padded to it: matrix products treat the rows of a full tile
-alike, so that a patch gets the same bits alone and in company. Tiles of 4 rows were seen; 8 leaves room for others."""
+alike, so a patch gets the same bits alone and with others. Tiles of 4 rows were observed; 8 is a safety margin."""
 
 _STEP = 32
-"""Values that activations compute in one step. Those left over at the end may be rounded otherwise, so there are none:
-rows are padded further where the outputs of a layer are not a multiple of a few."""
+"""Values that activations compute in one step. A remainder at the end might be rounded differently, so it is avoided:
+rows are padded further if the outputs of a layer are not a multiple of this."""
 
 _BLOCK = 48
-"""Rows a thread takes at least: with fewer, reading the weights takes longer than the arithmetic."""
+"""Least rows per thread: with fewer, reading the weights takes longer than the arithmetic."""
 
 _LINE = 16
-"""This many rows of any width fill whole cache lines: a precaution, no bit was seen to depend on it."""
+"""This many rows of any width fill whole cache lines. A precaution: no difference was observed."""
 
 Values: TypeAlias = Float32 | Float64
 
 
 @dataclass(frozen=True)
 class WantedEntries:
-    """Which entries of a gradient are wanted: flat positions, None for all; `entries` when they are few.
+    """The entries of a gradient to compute: flat positions, None for all; `entries` if they are few.
 
     narrow: the first layer of `entries`, whose outputs are then numbered as in it.
     """
@@ -61,7 +61,7 @@ class WantedEntries:
 
 @dataclass(frozen=True)
 class SlideInput:
-    """One slide to take the gradient of: raw features (n, width), the number of its site, which entries are wanted."""
+    """One slide to compute the gradient of: raw features (n, width), the number of its site, the entries to keep."""
 
     features: Float32
     site: int
@@ -72,7 +72,7 @@ class SlideInput:
 class Chunk:
     """Patches of one slide that go through the network together.
 
-    slide: its number among the slides. features: all of the slide's, (n, width). rows: int64 (m,), which are meant.
+    slide: its number among the slides. features: all of the slide's, (n, width). rows: int64 (m,), those in use.
     site: the number of its site. count: a patch weighs 1 / count.
     """
 
@@ -85,7 +85,7 @@ class Chunk:
 
 @dataclass(frozen=True)
 class PassInput:
-    """What goes through the network in one pass: n rows, the chunks of some slides below each other.
+    """The input of one pass: n rows, the stacked chunks of some slides.
 
     parts: the first row, the features of a slide, and which rows of them follow. site: (n, sites), one-hot. factor:
     (n, 1), as `Pass` takes it.
@@ -115,12 +115,12 @@ class PendingSum:
 
 @dataclass(frozen=True)
 class Gradients:
-    """Take mean gradients of the reconstruction loss with respect to the parameters of `layers`.
+    """Compute mean gradients of the reconstruction loss with respect to the parameters of `layers`.
 
-    On the CPU the result is the same bits whatever the order of a slide's patches, whichever slides share a pass, and
-    whatever the number of threads: these share passes, patches and layers out between them, and every matrix product
-    runs on one (callers see to that by `reproducible(1)`). The network's parameters are looked up once and must not be
-    replaced afterwards.
+    On the CPU the bits of the result do not depend on the order of a slide's patches, on the slides that share a pass,
+    or on the number of threads. Threads share passes, patches and layers, and every matrix product runs on one thread
+    (callers ensure this with `reproducible(1)`). The network's parameters are looked up once and must not be replaced
+    afterwards.
     """
 
     network: CVAE
@@ -134,12 +134,12 @@ class Gradients:
 
     @property
     def device(self) -> torch.device:
-        """Where the network is."""
+        """The network's device."""
         return self.network.mu.weight.device
 
     @property
     def dtype(self) -> torch.dtype:
-        """The type the passes are computed in."""
+        """The data type of the passes."""
         return self.network.mu.weight.dtype
 
     def wanted(self, chosen: Int64 | None) -> WantedEntries:
@@ -151,12 +151,12 @@ class Gradients:
     def means(self, slides: Sequence[SlideInput], threads: int = 1) -> Iterator[Values]:
         """Yield, slide by slide, the mean over patches: (size,) or (M,). threads: of the CPU, 1 on other devices.
 
-        Chunks are added up in float64. The whole gradient of a slide of one chunk stays in the type of the pass: it
-        is long, and there is nothing to add up.
+        Chunks are summed in float64. The whole gradient of a slide of one chunk keeps the data type of the pass: it is
+        long, and there is nothing to sum.
         """
         sums: dict[int, Values] = {}
         done = 0
-        # Whole gradients are long: one pass of small slides makes many of them, and one is enough at a time.
+        # Whole gradients are long, and one pass of small slides makes many of them: one pass at a time is enough.
         together = threads if all(slide.wanted.entries for slide in slides) else 1
         passes = self._passes(slides)
         while group := list(islice(passes, together)):
@@ -179,7 +179,7 @@ class Gradients:
     def _take(
         self, group: Sequence[list[Chunk]], slides: Sequence[SlideInput], threads: int
     ) -> Iterator[tuple[int, Values]]:
-        """Yield, chunk by chunk, the number of the slide and what the chunk adds to its mean.
+        """Yield, chunk by chunk, the number of the slide and the chunk's contribution to its mean.
 
         Each of `group` is a pass; passes run side by side, and are cut into blocks of rows where threads are left.
         """
@@ -193,7 +193,7 @@ class Gradients:
             passed.append(traces)
         sums: list[tuple[int, PendingSum]] = []
 
-        def prepare() -> None:  # needs no results: the thread that is done first does it
+        def prepare() -> None:  # needs no results: the first free thread does it
             for chunks, traces in zip(group, passed):
                 start = 0
                 for chunk in chunks:
@@ -207,7 +207,7 @@ class Gradients:
             yield number, found.result()
 
     def _asked(self, wanted: Sequence[WantedEntries]) -> set[str]:
-        """Return the layers whose traces are wanted."""
+        """Return the layers whose traces are needed."""
         asked: set[str] = set()
         for each in wanted:
             layers = {entry.layer for entry in each.entries} or set(self.layers)
@@ -217,7 +217,7 @@ class Gradients:
         return asked
 
     def _stacked(self, chunks: Sequence[Chunk]) -> PassInput:
-        """Put `chunks` below each other, each filled up to a multiple of rows with its last one; sums leave those out
+        """Stack `chunks`, each padded to a multiple of rows with its last row; sums leave the padding out
         again."""
         sites, lengths = self.network.shape.sites, [self._padded(len(chunk.rows)) for chunk in chunks]
         site, factor = np.zeros((sum(lengths), sites)), np.empty((sum(lengths), 1))
@@ -235,7 +235,7 @@ class Gradients:
         return Traces.unwritten(self.network.shape, len(stacked.factor), wanted, self.dtype, self.device)
 
     def _trace(self, stacked: PassInput, traces: Traces) -> None:
-        """Write the rows of `stacked` that `traces` means."""
+        """Write the rows of `stacked` that `traces` covers."""
         span = traces.span
         self.inputs.write(stacked.rows(span.start, span.stop), traces.inward["encoder.0"][span])
         self._pass(traces, stacked.site[span], stacked.factor[span])
@@ -276,9 +276,9 @@ class Gradients:
             yield waiting
 
     def _blocks(self, rows: int, threads: int) -> list[int]:
-        """Return where the blocks begin that threads share the rows of a pass out in, and `rows`.
+        """Return the first rows of the blocks in which threads share a pass, followed by `rows`.
 
-        Blocks begin where slides may and where memory is aligned as at its beginning, so that no bit changes by it.
+        Blocks start where slides may start and where memory is aligned as at its start, so no bit changes.
         """
         count = max(1, min(threads, rows // _BLOCK))
         step = max(self._align, _LINE)
@@ -293,5 +293,5 @@ class Gradients:
 
     @cached_property
     def _align(self) -> int:
-        """Rows that slides and blocks are a multiple of."""
+        """Slides and blocks have a multiple of this many rows."""
         return max(_ALIGN, *(_STEP // math.gcd(_STEP, outputs) for outputs in self.network.shape.hidden))

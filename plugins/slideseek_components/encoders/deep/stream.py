@@ -1,4 +1,4 @@
-"""Batches of patches drawn over all training slides, in memory that does not grow with slides or bags."""
+"""Batches of patches drawn from all training slides, in memory that does not grow with the number of slides."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from slideseek.types import Bag, Float32, Int64
 
 PIECE = 1024
-"""Rows read from a bag at a time, so that a memory-mapped bag is never read whole."""
+"""Rows read from a bag at a time; a memory-mapped bag is never read whole."""
 
 
 @dataclass(frozen=True)
@@ -26,11 +26,11 @@ class PatchStream:
 
     Every epoch visits every patch once. Pieces of at most `PIECE` consecutive patches enter the pool in a random
     order over all bags; a batch is drawn from the whole pool. When all patches fit in the pool this is a plain
-    shuffle, and the bags are read only once. The order depends on the seed, the epoch, the bags and their order alone.
+    shuffle, and the bags are read only once. The order depends only on the seed, the epoch, the bags and their order.
     """
 
     def __init__(self, bags: Sequence[Bag], counts: Int64, width: int, batch: int, pool: int, seed: int) -> None:
-        """counts: int64 (bags,), patches of each bag to visit; 0 leaves a bag out."""
+        """counts: int64 (bags,), patches to visit in each bag; 0 skips it."""
         self._bags, self._width, self._batch, self._seed = bags, width, batch, seed
         self._pool = max(pool, batch)
         self._pieces = [
@@ -60,7 +60,7 @@ class PatchStream:
     def _read(self, piece: tuple[int, int, int], x: Float32, slide: Int64, held: int) -> int:
         """Write a piece to the rows of `x` and `slide` after the `held` first ones; return how many there are then.
 
-        The bag is let go before the next one is read, so that two are never in memory at once.
+        The bag is released before the next one is read: two are never in memory at once.
         """
         bag, start, stop = piece
         until = held + stop - start
@@ -83,7 +83,7 @@ class PatchStream:
                 held = self._read(waiting.pop(), x, slide, held)
             drawn = rng.choice(held, min(self._batch, held), replace=False)
             yield Batch(x[drawn], slide[drawn])
-            # Close the holes with the last rows, so that the pool stays one block.
+            # Fill the gaps with the last rows, so the pool stays one block.
             held -= len(drawn)
             last = np.ones(len(drawn), dtype=bool)
             last[drawn[drawn >= held] - held] = False

@@ -1,4 +1,4 @@
-"""Train a `CVAE` on single patches, epoch by epoch, so that a killed run continues with the same bits."""
+"""Train a `CVAE` on single patches, epoch by epoch; a killed run continues with the same bits."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from slideseek_components.encoders.deep.training_set import TrainingSet
 
 
 class DivergedError(SlideseekError):
-    """The losses or the weights grew beyond all numbers."""
+    """The losses or the weights became infinite or NaN."""
 
 
 @dataclass
@@ -65,7 +65,7 @@ class Trainer:
     def run(self, folder: Path | None, fingerprint: str, progress: Progress | None) -> list[LogRow]:
         """Train to the last epoch or the early stop, and return the log; the network then holds the best weights.
 
-        folder: where a checkpoint is kept and looked for, None to keep none.
+        folder: where checkpoints are written and looked for, None for none.
         """
         shapes = {name: p.shape for name, p in self.network.named_parameters()}
         state = read_checkpoint(folder, fingerprint, shapes) if folder else None
@@ -78,7 +78,7 @@ class Trainer:
             try:
                 row = self._epoch(state.epoch, state)
             except DivergedError:
-                # From the last checkpoint it would diverge again, and with other options it could not continue.
+                # Continuing the checkpoint would diverge again, and other options could not use it.
                 if folder:
                     drop_checkpoint(folder)
                 raise
@@ -127,7 +127,7 @@ class Trainer:
             state.steps += 1
             for key, value in seen.items():
                 sums[key] = sums.get(key, 0.0) + value * len(batch.x)
-        # A second derivative can overflow where the loss has not: the last step of an epoch would go unnoticed.
+        # A second derivative can overflow when the loss does not: also check after the last step of an epoch.
         if not all(bool(parameter.isfinite().all()) for parameter in self._parameters):
             raise self._diverged(number)
         means = {key: value / self._stream.patches for key, value in sums.items()}
@@ -135,7 +135,7 @@ class Trainer:
 
     def _diverged(self, number: int) -> DivergedError:
         return DivergedError(
-            f"training diverged in epoch {number + 1}: the loss or the weights are no longer numbers",
+            f"training diverged in epoch {number + 1}: the loss or the weights are not finite",
             "lower learning_rate or set clip"
             if self.settings.standardise
             else "set standardise = true, or lower learning_rate",

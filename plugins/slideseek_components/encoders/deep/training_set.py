@@ -1,4 +1,4 @@
-"""What is known about the training slides after one pass over them: checked, counted, numbered and measured."""
+"""Facts about the training slides from one pass over them: checks, counts, numbers of sites and labels, statistics."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _ROWS = 1024
 
 @dataclass(frozen=True)
 class TrainingSet:
-    """The training slides, one entry a bag, without their features.
+    """The training slides, one entry per bag, without their features.
 
-    counts: int64, patches. sites, labels: int64, numbers into the sorted `site_names` and `label_names` (0 where
-    they are not asked for). validation: bool, the slides held out. shift, scale: float64 (width,), mean and
-    standard deviation of the patches that are trained on. fingerprint: SHA-256 of all that decides training.
+    counts: int64, patches. sites, labels: int64, numbers into the sorted `site_names` and `label_names` (0 if
+    they are not used). validation: bool, the slides held out. shift, scale: float64 (width,), mean and
+    standard deviation of the training patches. fingerprint: SHA-256 of everything that affects training.
     """
 
     width: int
@@ -61,7 +61,7 @@ def survey(
     with_sites, with_labels: a slide without one is then an error. validation: share of the patients to hold out.
     """
     if not len(bags) == len(labels) == len(groups):
-        raise ValueError(f"{len(bags)} bags, {len(labels)} labels and {len(groups)} groups: give one of each a slide")
+        raise ValueError(f"{len(bags)} bags, {len(labels)} labels and {len(groups)} groups: give one of each per slide")
     held_out = split(groups, validation, seed)
     digest = hashlib.sha256()
     counts, sites, width = np.zeros(len(bags), dtype=np.int64), [""] * len(bags), 0
@@ -78,12 +78,12 @@ def survey(
         if with_sites and not bag.site:
             raise SlideseekError(
                 f"training slide {bag.slide_id!r} has no site",
-                "give its site, or set sites = 0 and statistics = 'all' (unconditioned)",
+                "set its site, or set sites = 0 and statistics = 'all' (unconditioned)",
             )
         if with_labels and not labels[i]:
             raise SlideseekError(
                 f"training slide {bag.slide_id!r} has no label",
-                "give its label, leave the slide out, or set labels = 0 (no classifier) and selection = 'variance'",
+                "set its label, exclude the slide, or set labels = 0 (no classifier) and selection = 'variance'",
             )
         for start in range(0, len(bag), _ROWS):
             rows = bag.features[start : start + _ROWS]
@@ -91,7 +91,7 @@ def survey(
             if not held_out[i]:
                 moments.add(rows.astype(np.float64))
     if counts[~held_out].sum() == 0:
-        raise SlideseekError("no training slide has patches", "give slides with features, or lower validation")
+        raise SlideseekError("no training slide has patches", "add slides with features, or lower validation")
     used = counts > 0
     site_names = _names(sites, used) if with_sites else ()
     label_names = _names(labels, used) if with_labels else ()
@@ -113,7 +113,7 @@ def survey(
 def split(groups: Sequence[str], share: float, seed: int) -> Mask:
     """Return bool (len(groups),), true for slides held out: whole patients, at least one and never all of them.
 
-    A slide without a patient is a patient of its own.
+    A slide without a patient is its own patient.
     """
     names = [group or f"\0{i}" for i, group in enumerate(groups)]
     patients = sorted(set(names))
@@ -121,7 +121,8 @@ def split(groups: Sequence[str], share: float, seed: int) -> Mask:
         return np.zeros(len(names), dtype=np.bool_)
     if len(patients) < 2:
         raise SlideseekError(
-            "validation needs slides of at least two patients, there is one", "set validation = 0 or add patients"
+            "validation needs slides of at least two patients, but there is only one",
+            "set validation = 0 or add patients",
         )
     count = min(max(round(share * len(patients)), 1), len(patients) - 1)
     chosen = np.random.default_rng([seed, 0x5EED]).permutation(len(patients))[:count]
@@ -138,7 +139,7 @@ class Moments:
         self.m2: Float64 = np.zeros(0)
 
     def add(self, rows: Float64) -> None:
-        """Add float64 (n, width), which is overwritten: no further array of that size is taken."""
+        """Add float64 (n, width), which is overwritten, to avoid another array of that size."""
         mean = rows.mean(axis=0)
         rows -= mean
         self.merge(len(rows), mean, np.square(rows, out=rows).sum(axis=0))

@@ -92,7 +92,7 @@ def test_existing_work_is_not_overwritten(tmp_path: Path) -> None:
     made = create(tmp_path, "thing", "encoder")
     mine = made / "src" / "slideseek_thing" / "encoder.py"
     mine.write_text("mine")
-    with pytest.raises(UsageError, match="is already there"):
+    with pytest.raises(UsageError, match="already exists"):
         create(tmp_path, "thing", "encoder")
     assert mine.read_text() == "mine"
 
