@@ -155,7 +155,7 @@ def test_bad_files_are_told_and_the_rest_is_imported(trident_job, theirs, slides
     done = slideseek("import", trident_job, "-a", archive)
     assert done.code == 3
     assert "3 imported" in done.out and "4 failed" in done.out
-    assert "failed  bad.h5: 'features' is a link, not a dataset of the file itself" in done.err
+    assert "failed  bad.h5: 'features' is a link, not a dataset in the file itself" in done.err
     assert "failed  nowhere.npy: it has no 'coords'" in done.err and "--without-coords" in done.err
     assert "failed  wide.npz: it has 25 features a patch, set 'uni_v1' has 24" in done.err
     assert "Traceback" not in done.err

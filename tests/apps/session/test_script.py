@@ -56,7 +56,7 @@ def test_a_script_does_it_all(tiny_archive, tmp_path, slideseek):
 @pytest.mark.parametrize("command", ["session", "serve", "doctor"])
 def test_an_archive_is_named_once(command, tmp_path, slideseek):
     done = slideseek(command, tmp_path / "one", "-a", tmp_path / "two")
-    assert done.code == 2 and "two archives are named" in done.err
+    assert done.code == 2 and "two archives are given" in done.err
 
 
 @pytest.mark.parametrize(
