@@ -30,7 +30,7 @@ def test_the_atlas_slides_are_added_built_and_searched(archive, shared_data, sli
     assert (own["slide"]["id"], own["distance"]) == ("erosion__HE", 0.0)
     hits = slideseek("search", "colon-adenocarcinoma__HE", "-a", archive, "--vertical", "--json").json["hits"]
     assert len(hits) == 5 and {h["slide"]["site"] for h in hits} == {"colon"}
-    assert "colon-adenocarcinoma" not in {h["patient"] for h in hits}
+    assert "colon-adenocarcinoma" not in {h["slide"]["patient"] for h in hits}
 
 
 def test_every_format_is_read_or_refused_with_a_cause(archive, shared_data, slideseek):

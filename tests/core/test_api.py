@@ -59,7 +59,7 @@ def test_a_table_of_hits_is_html_and_escapes_what_it_shows(tiny_archive, tiny_sl
 def test_create_and_build(tmp_path, tiny_slides, tiny_config):
     with slideseek.create(tmp_path / "new", tiny_config.read_text()) as archive:
         assert archive.slides == [] and archive.build().indexed == {"bars": 0, "mean": 0}
-    with pytest.raises(UsageError, match="is an archive already"):
+    with pytest.raises(UsageError, match="is already an archive"):
         slideseek.create(tmp_path / "new", tiny_config.read_text())
     with pytest.raises(UsageError, match="no selector named 'gird'"):
         slideseek.create(tmp_path / "other", tiny_config.read_text().replace('"grid"', '"gird"'))
@@ -82,12 +82,12 @@ def test_an_unknown_name_of_the_package_is_an_attribute_error():
 def test_requests_are_keyword_only_and_checked():
     with pytest.raises(TypeError):
         Request("s0", "slide")
-    with pytest.raises(ParameterError, match="kind: one of slide, region, patch, case") as refused:
+    with pytest.raises(ParameterError, match="kind must be one of slide, region, patch, case") as refused:
         Request(text="s0", kind="slides")
     assert refused.value.parameter == "kind"
     with pytest.raises(ParameterError, match="no such file is given"):
         Request(text="s0", kind="region", region="1,2,3,4", annotation="tumour")
-    with pytest.raises(ParameterError, match="exclude each other"):
+    with pytest.raises(ParameterError, match="cannot be used together"):
         query_kind("1,2,3,4", patch=True, case=False)
 
 

@@ -140,4 +140,4 @@ def test_a_crash_is_a_bug_of_the_plugin(install, slideseek):
     install(odd=plugin(("crash", f"{__name__}:crashing")))
     done = slideseek("crash")
     assert done.code == 1
-    assert done.err.splitlines()[-2] == "error: this is a bug of odd -"
+    assert done.err.splitlines()[-2] == "error: this is a bug in odd -"

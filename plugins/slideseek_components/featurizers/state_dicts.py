@@ -33,7 +33,8 @@ def read_state(path: Path, limit: int) -> State:
             size = max(size, sum(entry.file_size for entry in archive.infolist()))
     if size > limit:
         raise SlideseekError(
-            f"{path.name}: {size:,} bytes, but this network has at most {limit:,}", "check that it is the right file"
+            f"{path.name}: {size:,} bytes, at most {limit:,} are allowed for this network",
+            "check that it is the right file",
         )
     if path.suffix not in SUFFIXES:
         raise UsageError(f"{path.name}: unknown weights format '{path.suffix}'", f"use one of {', '.join(SUFFIXES)}")

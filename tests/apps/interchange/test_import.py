@@ -155,7 +155,7 @@ def test_bad_files_are_reported_and_the_others_are_imported(trident_job, theirs,
     done = slideseek("import", trident_job, "-a", archive)
     assert done.code == 3
     assert "3 imported" in done.out and "4 failed" in done.out
-    assert "failed  bad.h5: 'features' is a link, not a dataset of the file itself" in done.err
+    assert "failed  bad.h5: 'features' is a link, not a dataset in the file itself" in done.err
     assert "failed  nowhere.npy: it has no 'coords'" in done.err and "--without-coords" in done.err
     assert "failed  wide.npz: its features have 25 values per patch, those of set 'uni_v1' have 24" in done.err
     assert "Traceback" not in done.err

@@ -56,7 +56,7 @@ def test_a_script_does_it_all(tiny_archive, tmp_path, slideseek):
 @pytest.mark.parametrize("command", ["session", "serve", "doctor"])
 def test_an_archive_is_named_once(command, tmp_path, slideseek):
     done = slideseek(command, tmp_path / "one", "-a", tmp_path / "two")
-    assert done.code == 2 and "two archives are named" in done.err
+    assert done.code == 2 and "two archives are given" in done.err
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_an_archive_is_named_once(command, tmp_path, slideseek):
         ("search s0x", "did you mean 's0'?"),
         ("search s0 --pathc", "no option '--pathc'"),
         ("search s0 --region", "--region needs a value"),
-        ("search s0 --patch --case", "exclude each other"),
+        ("search s0 --patch --case", "cannot be used together"),
         ("search 's0", "close the quote"),
         ("where sit=lung", "did you mean 'site'?"),
         ("where drop 1", "no filter '1'"),

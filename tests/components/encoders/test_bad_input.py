@@ -197,7 +197,7 @@ def absurd_width(head):
         (another_version, SlideseekError, "format version 99, this slideseek reads 1"),
         (another_encoder, SlideseekError, "written by encoder 'other'"),
         (another_width, DamagedError, "its model.json implies"),
-        (absurd_width, DamagedError, "make no sense"),
+        (absurd_width, DamagedError, "are invalid"),
     ],
 )
 def test_a_model_file_that_does_not_fit(name, change, kind, message, tmp_path):

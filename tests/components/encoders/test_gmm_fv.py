@@ -133,9 +133,9 @@ def test_contributions_add_up_to_the_cosine_of_the_stored_codes(options):
 def test_contributions_refuse_codes_of_another_encoder_or_site():
     bags = archive(sites=("brain", "lung"))
     encoder = fitted(ConditionedGmmFisher(3), bags)
-    with pytest.raises(SlideseekError, match="within one site"):
+    with pytest.raises(SlideseekError, match="within a site"):
         encoder.contributions(bags[0], encoder.encode(bags[1]))
-    with pytest.raises(SlideseekError, match="one encoder only"):
+    with pytest.raises(SlideseekError, match="the same encoder"):
         encoder.contributions(bags[0], fitted(GmmFisher(2), bags).encode(bags[0]))
 
 
@@ -163,14 +163,14 @@ def edit(folder, change):
     [
         (lambda head: head.update(format=99), "format version 99"),
         (lambda head: head["facts"].update(width=7), "implies"),
-        (lambda head: head["facts"].update(width=10**12), "make no sense"),
-        (lambda head: head["facts"].update(width=-1), "make no sense"),
-        (lambda head: head["facts"].update(width="4"), "make no sense"),
-        (lambda head: head["facts"].update(spaces="x"), "make no sense"),
-        (lambda head: head["facts"].update(spaces=["x"]), "make no sense"),
-        (lambda head: head["facts"].pop("width"), "make no sense"),
-        (lambda head: head.update(facts=[]), "make no sense"),
-        (lambda head: head["facts"].update(spaces=["", "x"]), "other tensors"),
+        (lambda head: head["facts"].update(width=10**12), "are invalid"),
+        (lambda head: head["facts"].update(width=-1), "are invalid"),
+        (lambda head: head["facts"].update(width="4"), "are invalid"),
+        (lambda head: head["facts"].update(spaces="x"), "are invalid"),
+        (lambda head: head["facts"].update(spaces=["x"]), "are invalid"),
+        (lambda head: head["facts"].pop("width"), "are invalid"),
+        (lambda head: head.update(facts=[]), "are invalid"),
+        (lambda head: head["facts"].update(spaces=["", "x"]), "does not contain the tensors"),
         (lambda head: head["options"].pop("seed"), "other options"),
     ],
 )

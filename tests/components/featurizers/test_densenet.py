@@ -244,9 +244,9 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
         path.write_text("not weights at all")
         assert name in refused(path)
     torch.save([1, 2, 3], tmp_path / "list.pth")
-    assert "holds no state dict" in refused(tmp_path / "list.pth")
+    assert "contains no state dict" in refused(tmp_path / "list.pth")
     (tmp_path / "weights.h5").write_bytes(b"\x89HDF")
-    assert "cannot tell the format from '.h5'" in refused(tmp_path / "weights.h5")
+    assert "unknown weights format '.h5'" in refused(tmp_path / "weights.h5")
 
 
 def test_a_file_too_large_is_refused_before_it_is_read(tmp_path: Path) -> None:

@@ -112,7 +112,7 @@ def test_wrong_options_are_refused(options: dict[str, object], message: str) -> 
 
 @pytest.mark.parametrize("shape", [(2, 32, 32), (2, 32, 30, 3), (2, 32, 32, 4)])
 def test_images_of_another_shape_are_refused(shape: tuple[int, ...]) -> None:
-    with pytest.raises(ValueError, match="images: uint8"):
+    with pytest.raises(ValueError, match="images must be uint8"):
         EfficientNetLite0(device="cpu").featurize(np.zeros(shape, dtype=np.uint8))
 
 

@@ -144,7 +144,7 @@ def test_a_hub_model_that_cannot_be_had_says_what_to_download(
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
     featurizer = TimmModel("hf-hub:owner/name", revision=COMMIT, device="cpu")
     assert not featurizer.card().present
-    with pytest.raises(SlideseekError, match="cannot be had from the hub") as caught:
+    with pytest.raises(SlideseekError, match="cannot be fetched from the hub") as caught:
         featurizer.featurize(images)
     for part in ("huggingface.co/owner/name", "accept its terms", "config.json", "model.safetensors", "set weights"):
         assert part in caught.value.fix
@@ -203,7 +203,7 @@ def test_a_file_that_would_run_code_is_refused(timm: ModuleType, tmp_path: Path,
 
 def test_settings_that_cannot_be_honoured_are_refused(timm: ModuleType, tmp_path: Path, images: UInt8) -> None:
     for settings, message in (
-        ({"interpolation": "random"}, "asks for interpolation 'random'"),
+        ({"interpolation": "random"}, "uses interpolation 'random'"),
         ({"input_size": [3, 224, 192]}, "takes images of"),
     ):
         save_folder(timm, tmp_path, CONVOLUTIONAL, classifier="fc", **settings)
@@ -252,7 +252,7 @@ def test_an_absent_package_names_the_extra(tmp_path: Path, images: UInt8, monkey
         ({"model": "resnet18", "weights": Path("nowhere.pth")}, "there is no file nowhere.pth"),
         ({"model": "hf-hub:owner/name"}, "without a revision"),
         ({"weights": Path(__file__)}, "needs the name of its architecture"),
-        ({"weights": Path(__file__).parent}, "lacks config.json"),
+        ({"weights": Path(__file__).parent}, "has no config.json"),
     ],
 )
 def test_what_is_missing_is_said_before_anything_is_loaded(options: dict[str, object], message: str) -> None:

@@ -254,7 +254,7 @@ def test_notes_of_every_engine_are_told(added):
         if any("patches of 0.70 µm/px are upsampled: the slide has only 1.00" in n for n in r.notes)
     ]
     assert len(noted) == 8
-    assert "asked 0.70" in summary.report.read_text()
+    assert "patches of 0.70" in summary.report.read_text()
 
 
 def test_bad_weights_stop_the_run_before_the_first_slide(added, tmp_path):

@@ -36,7 +36,7 @@ def test_failing_component_is_reported_and_never_raises() -> None:
     failed = by_name["spec_is_known_in_advance"]
     assert not failed.passed
     assert "RuntimeError: no spec today" in failed.message
-    assert failed.summary.startswith("`spec` tells the form of the codes")
+    assert failed.summary.startswith("`spec` gives the format of the codes")
     assert failed.seconds >= 0
     assert "ZeroDivisionError" in by_name["empty_bag_is_refused"].message
 
@@ -65,7 +65,7 @@ def test_chosen_checks_alone_are_run() -> None:
 
 
 def test_unknown_kind_is_refused() -> None:
-    with pytest.raises(ValueError, match="kind: one of selector, featurizer, encoder, index, not 'encoders'"):
+    with pytest.raises(ValueError, match="kind must be one of selector, featurizer, encoder, index, not 'encoders'"):
         kit.run_checks("encoders", Raises)  # type: ignore[arg-type]
 
 
@@ -148,11 +148,11 @@ def test_toy_images_differ() -> None:
 @pytest.mark.parametrize(
     ("name", "content", "reason"),
     [
-        ("state.json", b"{'a': 1}", "is no JSON"),
-        ("state.json", b"\x80\x04K\x01.", "begins as a pickle does"),
-        ("state.npy", b"\x80\x05K\x01.", "begins as a pickle does"),
-        ("state.npy", pickle.dumps({"a": [1]}, protocol=0), "reads as a pickle of an old protocol"),
-        ("state.npy", pickle.dumps(Path, protocol=1) + b"and more", "reads as a pickle of an old protocol"),
+        ("state.json", b"{'a': 1}", "is not JSON"),
+        ("state.json", b"\x80\x04K\x01.", "starts like a pickle"),
+        ("state.npy", b"\x80\x05K\x01.", "starts like a pickle"),
+        ("state.npy", pickle.dumps({"a": [1]}, protocol=0), "is a pickle of an old protocol"),
+        ("state.npy", pickle.dumps(Path, protocol=1) + b"and more", "is a pickle of an old protocol"),
         ("state.pkl", b"anything", "a file inner/state.pkl"),
     ],
 )

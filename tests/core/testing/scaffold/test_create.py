@@ -73,7 +73,7 @@ def test_bad_name_is_refused_with_a_proposal(tmp_path: Path, name: str, hint: st
 
 
 def test_word_of_python_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="a class None, a word of Python"):
+    with pytest.raises(UsageError, match="the class name None, a Python keyword"):
         create(tmp_path, "none", "encoder")
 
 

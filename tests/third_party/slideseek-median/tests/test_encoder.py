@@ -1,4 +1,4 @@
-"""The encoder honours its interface and does what it is for."""
+"""The encoder follows its interface and gives the expected codes."""
 
 import numpy as np
 import pytest

@@ -15,9 +15,9 @@ from slideseek.types import Bag, Code, CodeSpec, Float64
 
 @dataclass
 class MedianSign:
-    """Say with one bit a feature whether the slide lies above the median training slide.
+    """Encode with one bit per feature whether the slide is above the median training slide.
 
-    quantile: place of the threshold among the training slides; 0.5 is their median.
+    quantile: position of the threshold among the training slides; 0.5 is their median.
     """
 
     quantile: float = 0.5
@@ -32,12 +32,12 @@ class MedianSign:
         return CodeSpec("bits", width)
 
     def fit(self, bags: Sequence[Bag], labels: Sequence[str], groups: Sequence[str]) -> None:
-        """Learn one threshold a feature; labels and patients play no part."""
+        """Learn one threshold per feature; labels and patients are not used."""
         means = [self._mean(bag) for bag in bags]
         self.thresholds_ = np.quantile(means, self.quantile, axis=0)
 
     def encode(self, bag: Bag) -> Code:
-        """Return uint8 (1, ceil(width / 8)): bit i is 1 where feature i lies above its threshold."""
+        """Return uint8 (1, ceil(width / 8)): bit i is 1 if feature i is above its threshold."""
         if self.thresholds_ is None:
             raise NotFittedError("median-sign")
         if bag.width != len(self.thresholds_):
@@ -59,10 +59,10 @@ class MedianSign:
         self.thresholds_ = load_file(folder / "thresholds.safetensors")["thresholds"]
 
     def _mean(self, bag: Bag) -> Float64:
-        """Return the mean feature, float64 (width,), the same bits whatever the order of the patches."""
+        """Return the mean feature, float64 (width,), with the same bits for any order of the patches."""
         if len(bag) == 0:
             raise EmptyBagError(bag.slide_id)
         if not np.isfinite(bag.features).all():
             raise SlideseekError(f"slide {bag.slide_id!r} has NaN or infinite features", "compute them again")
-        # Sorted first: a sum of floats depends on its order in the last bit, and a sign near 0 on that bit.
+        # Sorted first: the last bit of a float sum depends on the order, and a sign near 0 on that bit.
         return np.sort(bag.features.astype(np.float64), axis=0).mean(axis=0)

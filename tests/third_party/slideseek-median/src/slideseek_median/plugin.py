@@ -5,4 +5,4 @@ from slideseek.hookspecs import Register, hookimpl
 
 @hookimpl
 def register_encoders(register: Register) -> None:
-    register("median-sign", "slideseek_median.encoder:MedianSign", "one bit a feature: above the median slide or not")
+    register("median-sign", "slideseek_median.encoder:MedianSign", "one bit per feature: above the median slide or not")
