@@ -203,7 +203,7 @@ def test_a_query_file_of_an_unknown_patient_says_so(tiny_archive, slideseek, tmp
 
 def test_the_demonstration_does_not_write_into_a_users_folder(tiny_archive, slideseek):
     done = slideseek("demo", "--dir", tiny_archive)
-    assert done.code == 2 and "no demonstration" in done.err
+    assert done.code == 2 and "was not made by the demo" in done.err
 
 
 def test_a_component_that_changed_since_the_build_does_not_encode_a_query(
