@@ -84,7 +84,7 @@ def test_conditioned_codes_stay_within_their_site_and_a_search_says_so(archive, 
         done = slideseek("search", "s0", "-a", archive, mode, "--json", "--evidence")
         assert done.code == 0, done.err
         answer = json.loads(done.out)
-        assert {hit["slide_id"] for hit in answer["hits"]} == {"s2", "s4", "s6"}
+        assert {hit["slide"]["id"] for hit in answer["hits"]} == {"s2", "s4", "s6"}
         assert ("comparable only within a site" in done.err + done.out) == told
     configure(archive, f'{{ use = "deep-sbfv", preset = "best", bits = 40, {SMALL} }}')
     assert slideseek("build", "-a", archive).code == 0
