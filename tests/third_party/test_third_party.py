@@ -171,7 +171,7 @@ def test_trained(archive: Path) -> None:
 def test_searched(environment: Environment, archive: Path) -> None:
     answer = environment.json("search", "pink-0", "-a", archive, "-k", "3")
     assert answer["engine"] == "medians"
-    assert [hit["slide_id"] for hit in answer["hits"]][:2] in (["pink-2", "pink-4"], ["pink-4", "pink-2"])
+    assert [hit["slide"]["id"] for hit in answer["hits"]][:2] in (["pink-2", "pink-4"], ["pink-4", "pink-2"])
     distances = [hit["distance"] for hit in answer["hits"]]
     assert len(distances) == 3
     assert distances == sorted(distances)
