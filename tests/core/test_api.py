@@ -85,7 +85,7 @@ def test_requests_are_keyword_only_and_checked():
     with pytest.raises(ParameterError, match="kind must be one of slide, region, patch, case") as refused:
         Request(text="s0", kind="slides")
     assert refused.value.parameter == "kind"
-    with pytest.raises(ParameterError, match="no such file is given"):
+    with pytest.raises(ParameterError, match="needs a GeoJSON file, and none is given"):
         Request(text="s0", kind="region", region="1,2,3,4", annotation="tumour")
     with pytest.raises(ParameterError, match="cannot be used together"):
         query_kind("1,2,3,4", patch=True, case=False)

@@ -136,7 +136,7 @@ def _read_head(folder: Path) -> dict[str, Any]:
 def _compare_options(folder: Path, stored: Any, options: Mapping[str, Any]) -> None:
     if not isinstance(stored, dict) or set(stored) != set(options):
         raise SlideseekError(
-            f"the model in {folder} was fitted with options that this encoder does not have", "fit the encoder again"
+            f"the model in {folder} was fitted with a different set of options", "fit the encoder again"
         )
     for key in sorted(options):
         if stored[key] != options[key]:

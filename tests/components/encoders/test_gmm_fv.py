@@ -171,7 +171,7 @@ def edit(folder, change):
         (lambda head: head["facts"].pop("width"), "are invalid"),
         (lambda head: head.update(facts=[]), "are invalid"),
         (lambda head: head["facts"].update(spaces=["", "x"]), "does not contain the tensors"),
-        (lambda head: head["options"].pop("seed"), "other options"),
+        (lambda head: head["options"].pop("seed"), "a different set of options"),
     ],
 )
 def test_load_refuses_what_does_not_fit(tmp_path, change, message):

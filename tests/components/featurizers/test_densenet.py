@@ -212,7 +212,7 @@ def test_wrong_shapes_missing_and_unknown_tensors_are_named(tmp_path: Path, stat
     torch.save({**state, "layer1.0.conv1.weight": torch.zeros(3)}, path)
     assert "1 unknown tensors, such as layer1.0.conv1.weight" in refused(path)
     torch.save({**state, "features.norm5.bias": torch.full((1024,), torch.nan)}, path)
-    assert "features.norm5.bias holds values that are not finite" in refused(path)
+    assert "features.norm5.bias has values that are not finite" in refused(path)
 
 
 def test_two_networks_in_one_file_are_refused(tmp_path: Path, state: State) -> None:

@@ -249,7 +249,7 @@ def test_an_absent_package_names_the_extra(tmp_path: Path, images: UInt8, monkey
     [
         ({}, "no weights for model ''"),
         ({"model": "resnet18"}, "no weights for model 'resnet18'"),
-        ({"model": "resnet18", "weights": Path("nowhere.pth")}, "there is no file nowhere.pth"),
+        ({"model": "resnet18", "weights": Path("nowhere.pth")}, "nowhere.pth does not exist"),
         ({"model": "hf-hub:owner/name"}, "without a revision"),
         ({"weights": Path(__file__)}, "needs the name of its architecture"),
         ({"weights": Path(__file__).parent}, "has no config.json"),

@@ -148,9 +148,9 @@ def test_k_and_mask_are_checked() -> None:
     index.add([bits("a", 1), bits("b", 1)])
     with pytest.raises(ValueError, match="k: at least 1, not 0"):
         index.search(bits("q", 1), 0)
-    with pytest.raises(ValueError, match="among: bool"):
+    with pytest.raises(ValueError, match="among must be bool"):
         index.search(bits("q", 1), 1, np.ones(3, np.bool_))
-    with pytest.raises(ValueError, match="among: bool"):
+    with pytest.raises(ValueError, match="among must be bool"):
         index.search(bits("q", 1), 1, np.ones(2, np.int64))  # type: ignore[arg-type]
 
 

@@ -329,6 +329,6 @@ def _finite(bag: Bag, mean: Float32 | Float64) -> Float32 | Float64:
 def _fits(option: str, most: int, names: Sequence[str]) -> None:
     if len(names) > most:
         raise SlideseekError(
-            f"the training slides have {len(names)} {option}, but the network has room for {most}",
+            f"the training slides have {len(names)} {option}, the network has room for {most}",
             f"set {option} = {len(names)} or more",
         )
