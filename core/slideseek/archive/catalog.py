@@ -13,10 +13,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from slideseek.archive.recorded_stages import RecordedStages
 from slideseek.archive.records import Finished, IndexRow, ModelRow, Payload, Stage, StageRecord
 from slideseek.archive.schema import FROM_1, TABLES, VERSION, WATCH
 from slideseek.archive.slide_table import SlideTable
-from slideseek.archive.work_list import WorkList
 from slideseek.digests import Seal
 from slideseek.errors import SlideseekError
 
@@ -42,9 +42,9 @@ class Catalog:
         self.changes = CodeChanges(self._db)
 
     @cached_property
-    def work(self) -> WorkList:
+    def work(self) -> RecordedStages:
         """What is done and what remains to be done, over all slides."""
-        return WorkList(self._db)
+        return RecordedStages(self._db)
 
     def close(self) -> None:
         """Close the connection."""

@@ -19,8 +19,8 @@ from slideseek.archive.archive import Archive
 from slideseek.archive.bags import ArchiveBags
 from slideseek.archive.models import keep_training_logs, load_model, save_model
 from slideseek.archive.payloads import pack_code
+from slideseek.archive.recorded_stages import ReadySlide
 from slideseek.archive.slide_table import SlideRow
-from slideseek.archive.work_list import ReadySlide
 from slideseek.building.attempts import Attempts
 from slideseek.building.features import FeaturePhase
 from slideseek.building.index_saving import save_index

@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from slideseek.archive.columns import Column
 from slideseek.errors import PluginError, one_line
 from slideseek.interfaces import BatchIndex
 from slideseek.types import Hit, Mask, SlideRecord
@@ -56,7 +57,7 @@ class _FilledIndex:
         self._rows = {name: row for row, name in enumerate(ids)}
         records = list(self._records.values())
         self._patients, self._sites, self._centers, self._targets = (
-            np.array(values, dtype=np.str_)
+            Column.of(values)
             for values in (
                 [record.patient for record in records],
                 [record.site for record in records],
@@ -64,7 +65,6 @@ class _FilledIndex:
                 [target_of(record, run.plan.protocol) for record in records],
             )
         )
-        self._held_patients, self._held_centers = {r.patient for r in records}, {r.center for r in records}
         self._compared = False
 
     def search(self, queries: Sequence[SlideRecord]) -> Iterator[QueryHits]:
@@ -87,9 +87,9 @@ class _FilledIndex:
         training slides, all queries of a site share a mask.
         """
         protocol = self._run.plan.protocol
-        by_center = protocol.leave_out == "center" and query.center in self._held_centers
+        by_center = protocol.leave_out == "center" and query.center in self._centers.number_of
         return (
-            query.patient if query.patient in self._held_patients else None,
+            query.patient if query.patient in self._patients.number_of else None,
             query.site if protocol.mode == "vertical" else None,
             query.center if by_center else None,
         )
@@ -98,11 +98,11 @@ class _FilledIndex:
         """Return bool (slides of the index,), true for candidates."""
         among: Mask = np.ones(len(self._rows), np.bool_)
         if patient is not None:
-            among &= self._patients != patient
+            among &= ~self._patients.equal([patient])
         if site is not None:
-            among &= self._sites == site
+            among &= self._sites.equal([site])
         if center is not None:
-            among &= self._centers != center
+            among &= ~self._centers.equal([center])
         return among
 
     def _hits(self, queries: Sequence[SlideRecord], among: Mask) -> dict[str, list[Hit]]:
@@ -160,7 +160,7 @@ class _FilledIndex:
         """Return the hits of a query with the real ids and targets of the slides found."""
         protocol = self._run.plan.protocol
         target = target_of(query, protocol)
-        relevant = int((among & (self._targets == target)).sum())
+        relevant = int((among & self._targets.equal([target])).sum())
         ranked = []
         for hit in hits:
             record = self._records[hit.slide_id]

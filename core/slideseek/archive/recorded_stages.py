@@ -1,4 +1,4 @@
-"""What is done and what is not, from one query of the catalogue for all slides."""
+"""Slides by their recorded stages, from one query of the catalogue for all of them."""
 
 from __future__ import annotations
 
@@ -21,8 +21,10 @@ class ReadySlide:
     patient: str
 
 
-class WorkList:
-    """Decide what is done by stage records. Dropping a result drops its record, so "done" means present.
+class RecordedStages:
+    """List slides by their stage records; whether a record is still about the slide is for `StageCache` to decide.
+
+    Dropping a result drops its record, so a record means that the result is there.
 
     Each query walks one or two indexes of the table: about one microsecond per slide.
     """
