@@ -37,3 +37,7 @@ def __getattr__(name: str) -> Any:
 
     module, attribute = _LAZY[name]
     return getattr(importlib.import_module(module), attribute)
+
+
+def __dir__() -> list[str]:
+    return __all__

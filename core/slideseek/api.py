@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from slideseek.archive.archive import Archive
 from slideseek.config import CONFIG_NAME, default_config, parse_config
+from slideseek.errors import ParameterError
 from slideseek.plugins import Registry, load_registry
 from slideseek.searching.query_log import log_result
 from slideseek.searching.request import QueryKind, Request, Result
@@ -29,6 +30,10 @@ if TYPE_CHECKING:
     from slideseek.building.build import BuildOptions
     from slideseek.building.reporting import BuildSummary, Reporter
     from slideseek.searching.evidence import Evidence
+
+
+HOW_TO_GIVE = {"site": "pass site=...", "patient": "pass patient=...", "center": "pass center=..."}
+"""How the parameters of a search are given in Python, for errors about them."""
 
 
 class OpenArchive:
@@ -77,7 +82,7 @@ class OpenArchive:
         k: int = 5,
         engine: str | None = None,
         mode: Mode = "horizontal",
-        where: Sequence[str] = (),
+        where: str | Sequence[str] = (),
         kind: QueryKind | None = None,
         region: str = "",
         annotation: str = "",
@@ -105,11 +110,14 @@ class OpenArchive:
             mpp=mpp,
             k=k,
             mode=mode,
-            where=tuple(where),
+            where=(where,) if isinstance(where, str) else tuple(where),
             include_same_patient=include_same_patient,
             exclude_center=exclude_center,
         )
-        return self.run(request, engine=engine, source="python")
+        try:
+            return self.run(request, engine=engine, source="python")
+        except ParameterError as error:
+            raise error.in_words_of(HOW_TO_GIVE) from error
 
     def run(self, request: Request, *, engine: str | None = None, source: str = "") -> Result:
         """Run a request and log it in the archive. source: the front end's name; without one it is not logged."""

@@ -94,11 +94,11 @@ class Registry:
                 f"uninstall one, or set {DISABLED_VARIABLE} to the plugin you do not want",
             )
         known = sorted({e.name for e in self.entries if e.kind == kind})
-        hint = did_you_mean(name, known, f"available: {', '.join(known)}")
+        hint = did_you_mean(name, known, f"available: {', '.join(known) or 'none'}")
         if self.broken:
             hint += f" ({len(self.broken)} broken: see 'slideseek plugins list')"
         if self.disabled:
-            hint += f" (disabled by {DISABLED_VARIABLE}, and may have it: {', '.join(self.disabled)})"
+            hint += f" (or unset {DISABLED_VARIABLE}, which disables {', '.join(self.disabled)})"
         raise PluginError(f"no {kind} named {name!r}", hint)
 
     def load(self, kind: Kind, name: str) -> type[Any]:

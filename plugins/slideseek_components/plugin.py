@@ -39,9 +39,15 @@ def register_encoders(register: Register) -> None:
     register("gmm-fv", f"{here}.gmm_fv:GmmFisher", "Fisher vector of a Gaussian mixture")
     register("c-gmm-fv", f"{here}.c_gmm_fv:ConditionedGmmFisher", "Fisher vector of one Gaussian mixture per site")
     register("deep-fv", f"{here}.deep_fv:DeepFisherVector", "Fisher vector of a conditioned VAE")
-    register("deep-sfv", f"{here}.deep_sfv:DeepSparseFisherVector", "the same, trained for a sparse gradient")
-    register("deep-bfv", f"{here}.deep_bfv:DeepBinaryFisherVector", "the same, trained for a binary gradient; bits")
-    register("deep-sbfv", f"{here}.deep_sbfv:DeepSparseBinaryFisherVector", "both, keeping the most informative bits")
+    register("deep-sfv", f"{here}.deep_sfv:DeepSparseFisherVector", "sparse deep-fv: trained for a sparse gradient")
+    register(
+        "deep-bfv", f"{here}.deep_bfv:DeepBinaryFisherVector", "binary deep-fv: the signs of the gradient, as bits"
+    )
+    register(
+        "deep-sbfv",
+        f"{here}.deep_sbfv:DeepSparseBinaryFisherVector",
+        "sparse and binary deep-fv: the most informative bits",
+    )
 
 
 @hookimpl

@@ -103,3 +103,32 @@ def test_a_front_end_says_how_to_give_a_parameter():
     said = error.in_words_of({"site": "choose a site"})
     assert said.fix == "choose a site, or search the whole archive"
     assert error.in_words_of({}).fix == "search the whole archive"
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"mode": "vert"}, "mode must be one of vertical, horizontal, not 'vert'"),
+        ({"k": "3"}, "k must be a whole number of at least 1, not '3'"),
+        ({"k": 2.5}, "k must be a whole number"),
+        ({"k": 0}, "k must be a whole number of at least 1, not 0"),
+        ({"kind": "case", "region": "0,0,9,9"}, "a region goes with kind 'region' only"),
+        ({"kind": "region"}, "a region goes with kind 'region' only"),
+    ],
+)
+def test_what_cannot_be_searched_is_refused_before_a_search(tiny_archive, given, message):
+    with slideseek.open(tiny_archive) as archive, pytest.raises(ParameterError, match=message):
+        archive.search("s0", **given)
+
+
+def test_python_says_how_to_give_what_is_missing(tiny_archive, tiny_slides, tmp_path):
+    copy = tmp_path / "new.png"
+    copy.write_bytes((tiny_slides / "s1.png").read_bytes() + b"another file")
+    with slideseek.open(tiny_archive) as archive:
+        with pytest.raises(UsageError) as refused:
+            archive.search(copy, mode="vertical", mpp=1.0)
+        assert refused.value.fix == "pass site=..., or search the whole archive"
+        one, several = archive.search("s0", where="site=lung"), archive.search("s0", where=["site=lung"])
+        assert [found.hit for found in one] == [found.hit for found in several]
+        assert repr(one).startswith("<5 hits for 's0', engine bars: ") or repr(one).startswith("<4 hits for 's0'")
+    assert "open" in dir(slideseek) and "Any" not in dir(slideseek)

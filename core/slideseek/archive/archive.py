@@ -34,7 +34,9 @@ class Archive:
     def __init__(self, root: Path) -> None:
         self.root = root.resolve()
         if not (self.root / CONFIG_NAME).is_file():
-            raise UsageError(f"{root} is not an archive (no {CONFIG_NAME})", f"run 'slideseek init {root}'")
+            raise UsageError(
+                f"{root} is not an archive (no {CONFIG_NAME})", f"check the path, or run 'slideseek init {root}'"
+            )
         self.catalog = Catalog(self.root / CATALOG_NAME)
 
     @classmethod

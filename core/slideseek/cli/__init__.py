@@ -137,7 +137,9 @@ def _no_command(name: str, known: dict[str, Registration], registry: Registry) -
     near = nearest(name, known)
     hint = f" Did you mean '{near}'?" if near else ""
     broken = "; ".join(f"{one.plugin} ({one.reason})" for one in registry.broken)
-    return f"No such command '{name}'.{hint}" + (f" Broken plugins may have it: {broken}." if broken else "")
+    off = f" Plugins disabled by SLIDESEEK_DISABLED_PLUGINS may have it: {', '.join(registry.disabled)}."
+    hint += (f" Broken plugins may have it: {broken}." if broken else "") + (off if registry.disabled else "")
+    return f"No such command '{name}'.{hint}"
 
 
 @click.group(cls=CommandGroup, context_settings={"help_option_names": ["-h", "--help"]})

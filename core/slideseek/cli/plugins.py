@@ -133,6 +133,9 @@ def _find(registry: Registry, name: str, kind: str | None, among: Sequence[Kind]
         raise UsageError(f"{name!r} is the name of a {' and of a '.join(found)}", "pass --kind")
     if found:
         return registry.find(found[0], name)
+    others = [e.kind for e in load_registry(kinds=KINDS).registrations() if e.name == name and e.kind not in kinds]
+    if others:
+        raise UsageError(f"{name!r} is a {others[0]}, not a {' or '.join(kinds)}", "see 'slideseek plugins list'")
     raise UsageError(
         f"no component named {name!r}",
         did_you_mean(name, {e.name for k in kinds for e in registry.registrations(k)}, "see 'slideseek plugins list'"),

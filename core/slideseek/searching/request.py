@@ -58,6 +58,12 @@ class Request:
     def __post_init__(self) -> None:
         if self.kind not in get_args(QueryKind):
             raise ParameterError("kind", f"kind must be one of {', '.join(get_args(QueryKind))}, not {self.kind!r}")
+        if self.mode not in get_args(Mode):
+            raise ParameterError("mode", f"mode must be one of {', '.join(get_args(Mode))}, not {self.mode!r}")
+        if type(self.k) is not int or self.k < 1:
+            raise ParameterError("k", f"k must be a whole number of at least 1, not {self.k!r}")
+        if bool(self.region) != (self.kind == "region"):
+            raise ParameterError("region", f"a region goes with kind 'region' only, not {self.kind!r}")
         if self.annotation and not self._is_drawn:
             cause = f"annotation {self.annotation!r} needs a GeoJSON file, and none is given"
             raise ParameterError("region", cause)
@@ -149,13 +155,17 @@ class Request:
         return f"{self.text}{what}{more}"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Result:
     """A completed request: its query and the answer. Iterating yields the hits, nearest first."""
 
     request: Request
     query: Query
     answer: Answer
+
+    def __repr__(self) -> str:
+        hits = ", ".join(f"{one.hit.slide_id} ({one.hit.distance:.6g})" for one in self)
+        return f"<{len(self)} hits for {str(self.request)!r}, engine {self.answer.engine}: {hits or 'none'}>"
 
     def __iter__(self) -> Iterator[Found]:
         return iter(self.answer.found)

@@ -181,8 +181,6 @@ class Searcher:
 
     def _checked(self, query: Query, k: int, mode: Mode, where: Sequence[str]) -> list[Filter]:
         """Raise an error for a search that is not possible; return its filters."""
-        if k < 1:
-            raise ParameterError("k", f"k must be at least 1, not {k}")
         if mode == "vertical" and not query.record.site:
             cause = f"a vertical search needs the site of {query.record.id!r}, which is unknown"
             if self._slides.get(query.record.id) is None:

@@ -35,7 +35,9 @@ def command(argument: Path | None, folder: Path | None, verify: bool, as_json: b
         here = Path.cwd()
         archive = next((above for above in (here, *here.parents) if (above / CONFIG_NAME).is_file()), None)
     elif not (archive / CONFIG_NAME).is_file():
-        raise UsageError(f"{archive} is not an archive (no {CONFIG_NAME})", f"run 'slideseek init {archive}'")
+        raise UsageError(
+            f"{archive} is not an archive (no {CONFIG_NAME})", f"check the path, or run 'slideseek init {archive}'"
+        )
     counts: Counter[str] = Counter()
     found, area = [], ""
     for finding in examine(archive, verify):

@@ -31,10 +31,13 @@ def command(folder: Path | None, count: int, everything: bool, session: str, as_
 
     'slideseek replay N' runs one again; 'slideseek report N' shows it as a page.
     """
+    from slideseek.errors import UsageError
     from slideseek.searching.query_log import open_log
 
     with open_archive(folder) as archive:
         entries = open_log(archive).last(None if everything else count, session)
+    if session and not entries:
+        raise UsageError(f"no query of session {session!r} in the log", "'slideseek history' lists the queries")
     if as_json:
         print_json([asdict(entry) for entry in entries])
     else:
@@ -54,7 +57,8 @@ def print_entries(entries: Sequence[LogEntry]) -> None:
     rows = []
     for entry in entries:
         request = Request.unpack(entry.request)
-        how = [request.mode, f"k={request.k}", *request.where]
+        known = [f"{name} {getattr(request, name)}" for name in ("site", "patient", "center") if getattr(request, name)]
+        how = [request.mode, request.settings(), *known]
         hits = ", ".join(str(slide_id) for slide_id, _ in entry.answer["hits"][:3]) or "no hits"
         more = " ..." if len(entry.answer["hits"]) > 3 else ""
         asked = entry.asked.replace("T", " ").removesuffix("+00:00")

@@ -65,7 +65,7 @@ def test_a_whole_session_at_the_prompt(session, tmp_path):
     session.expect("query 3 in the log")
     session.setwinsize(40, 60)  # a narrow terminal: no table of seven columns
     session.send("history 1\r")
-    session.expect(r"3  s3 \+ 1 relevant, 0 not\s+20\d\d-\d\d-\d\d \S+ by \S+, bars, horizontal, k=")
+    session.expect(r"3  s3 \+ 1 relevant, 0 not\s+20\d\d-\d\d-\d\d \S+ by \S+, bars, horizontal, k = ")
     session.setwinsize(40, 140)
     session.send("export hits.json\r")
     session.expect(r"wrote 3 hit\(s\) to hits.json")

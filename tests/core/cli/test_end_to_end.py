@@ -115,7 +115,7 @@ def test_table_and_csv(tiny_archive, slideseek):
         (("search", "s0", "--engine", "barz"), "did you mean 'bars'?"),
         (("search", "s0", "--where", "sit=lung"), "did you mean 'site'?"),
         (("search", "s0", "--where", "diagnossis=x"), "did you mean 'diagnosis'?"),
-        (("search", "s0", "-k", "0"), "k must be at least 1"),
+        (("search", "s0", "-k", "0"), "k must be a whole number of at least 1"),
         (("search", "s0", "--json", "--csv"), "cannot be used together"),
         (("build", "--engine", "nope"), "no engine named 'nope'"),
         (("add",), "nothing to add"),
