@@ -182,7 +182,7 @@ def measure(root: Path, name: str, slide: Path) -> None:
         assert NEW not in found.index.ids
         ask(found)
     index_saving.CHANGED_SHARE = 0.0
-    with cpu("build that saves the index anew"), Archive(root) as archive:
+    with cpu("build that saves the whole index again"), Archive(root) as archive:
         build(archive, registry)
     with Archive(root) as archive:
         assert NEW not in searcher(archive).index.ids
