@@ -26,11 +26,10 @@ types: $(VENV)/.installed
 
 check: lint types test
 
-# constraints.txt keeps every later install from replacing torch. Modules are compiled when they are first imported: most of
-# those installed never are.
+# constraints.txt keeps every later install from replacing torch.
 $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --no-compile --constraint constraints.txt --editable '.[all,dev]'
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[all,dev]'
 	touch $@
 
 clean:
