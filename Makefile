@@ -26,10 +26,13 @@ types: $(VENV)/.installed
 
 check: lint types test
 
+# uv installs in a sixth of pip's time; it does not read where pip looks for local wheels, so they are passed on.
 # constraints.txt keeps every later install from replacing torch.
 $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[all,dev]'
+	$(BIN)/pip install --quiet uv
+	UV_FIND_LINKS="$$PIP_FIND_LINKS" VIRTUAL_ENV=$(VENV) \
+		$(BIN)/uv pip install --quiet --constraint constraints.txt --editable '.[all,dev]'
 	touch $@
 
 clean:
