@@ -36,7 +36,7 @@ from numpy.typing import NDArray
 
 from bench.encoder_variants import Joined, Projected
 from slideseek.errors import SlideseekError
-from slideseek.interfaces import Encoder, Index, Trainable
+from slideseek.interfaces import Encoder, Index, Trainable, implements
 from slideseek.searching.votes import majority
 from slideseek.types import Bag
 from slideseek_components.encoders.bovw import Bovw
@@ -389,7 +389,7 @@ def fit(encoder: Encoder, task: Task, train: NDArray[np.int64], cache: Path) -> 
     if isinstance(encoder, Keeping):
         cache.mkdir(exist_ok=True)
         encoder.fit_in(cache, bags, labels, groups)
-    elif isinstance(encoder, Trainable):
+    elif implements(encoder, Trainable):
         encoder.fit(bags, labels, groups)
 
 

@@ -61,8 +61,8 @@ class FolderBags(Sequence[Bag]):
     def __getitem__(self, at: int | slice) -> Bag | FolderBags:
         if isinstance(at, slice):
             return FolderBags(self._files[at])
-        features, xy = read_features(self._files[at])
-        return Bag(self._files[at].stem, features, xy, "lung")
+        stored = read_features(self._files[at])
+        return Bag(self._files[at].stem, stored.features, stored.xy, "lung")
 
 
 def write_bags(folder: Path, patches: int, width: int, total: int) -> None:

@@ -12,7 +12,8 @@ The command line uses the same calls.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
 from types import TracebackType
@@ -92,12 +93,14 @@ class OpenArchive:
         mpp: float | None = None,
         include_same_patient: bool = False,
         exclude_center: bool = False,
+        options: Mapping[str, Any] | None = None,
     ) -> Result:
         """Find the k slides most similar to `query`: the id of a slide of the archive, or a slide file.
 
         mode: "vertical" searches only slides of the query's site. where: conditions such as "age>=60", all of which
         must hold. kind: "patch" for a patch image, "case" for a patient; a region makes it "region". site, patient,
         center, mpp: what is known about a file. The query's own patient is excluded unless `include_same_patient`.
+        options: options of the index or the reranker for this search only, such as {"depth": 200}.
         """
         request = Request(
             text=str(query),
@@ -113,6 +116,7 @@ class OpenArchive:
             where=(where,) if isinstance(where, str) else tuple(where),
             include_same_patient=include_same_patient,
             exclude_center=exclude_center,
+            options=tuple(f"{name}={json.dumps(value)}" for name, value in (options or {}).items()),
         )
         try:
             return self.run(request, engine=engine, source="python")
@@ -129,7 +133,8 @@ class OpenArchive:
         """Return which patches make a slide similar to the query of a result."""
         from slideseek.searching.evidence import Explainer
 
-        return Explainer(self.searcher(result.answer.engine)).explain(result.query, slide_id)
+        explainer = Explainer(self.searcher(result.answer.engine))
+        return explainer.explain(result.query, slide_id, result.request.options)
 
     def build(
         self,

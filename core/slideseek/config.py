@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -13,8 +14,8 @@ from typing import Any
 
 from slideseek.did_you_mean import did_you_mean
 from slideseek.errors import PluginError, SlideseekError, UsageError, one_line
-from slideseek.options import from_table
-from slideseek.plugins import COMPONENT_KINDS, ComponentKind, Registry, output_aside
+from slideseek.options import from_table, nested_kind, option_types
+from slideseek.plugins import REQUIRED_KINDS, ComponentKind, Registry, output_aside
 
 CONFIG_NAME = "slideseek.toml"
 _ENGINE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -28,6 +29,23 @@ class ComponentConfig:
     use: str
     options: Mapping[str, Any]
 
+    @classmethod
+    def read(cls, kind: ComponentKind, table: Any, where: str) -> ComponentConfig:
+        """Return the component that a table `{ use = "NAME", option = value }`, or only its name, describes."""
+        if isinstance(table, str):
+            table = {"use": table}
+        if not isinstance(table, Mapping) or not isinstance(table.get("use"), str):
+            got = "missing" if table is None else repr(table)
+            key = where.rpartition(".")[2]
+            raise UsageError(f"{where}: {got}", f'write {key} = {{ use = "NAME", option = value }}')
+        return cls(kind, table["use"], {key: value for key, value in table.items() if key != "use"})
+
+    def inner(self, option: str, kind: ComponentKind) -> list[ComponentConfig]:
+        """Return the components configured inside an option."""
+        given = self.options[option]
+        tables = given if isinstance(given, list) else [given]
+        return [ComponentConfig.read(kind, table, f"{self.use}.{option}") for table in tables]
+
 
 @dataclass(frozen=True, slots=True)
 class EngineConfig:
@@ -38,18 +56,28 @@ class EngineConfig:
     featurizer: ComponentConfig
     encoder: ComponentConfig
     index: ComponentConfig
+    reranker: ComponentConfig | None = None
 
     def component(self, kind: ComponentKind) -> ComponentConfig:
-        """Return the component of one kind."""
+        """Return the component of one kind that the engine has."""
         found: ComponentConfig = getattr(self, kind)
         return found
+
+    @property
+    def kinds(self) -> tuple[ComponentKind, ...]:
+        """The kinds of component the engine has, in the order of its stages."""
+        return (*REQUIRED_KINDS, "reranker") if self.reranker else REQUIRED_KINDS
 
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """A whole configuration file; the first engine is the default one."""
+    """A whole configuration file; the first engine is the default one.
+
+    plugins: Python files with plugins of this archive, relative to its folder.
+    """
 
     engines: tuple[EngineConfig, ...]
+    plugins: tuple[str, ...] = ()
 
     def engine(self, name: str | None = None) -> EngineConfig:
         """Return the engine with a name; by default the first one."""
@@ -85,7 +113,10 @@ def parse_config(text: str, source: str = CONFIG_NAME) -> Config:
         table = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise UsageError(f"{source} is not valid TOML: {error}") from error
-    _refuse_unknown(table, ("engine",), source, "table")
+    _refuse_unknown(table, ("engine", "plugins"), source, "table")
+    plugins = table.get("plugins", [])
+    if not isinstance(plugins, list) or not all(isinstance(name, str) for name in plugins):
+        raise UsageError(f"{source}: plugins is {plugins!r}", 'write plugins = ["my_encoder.py"]')
     blocks = table.get("engine")
     if not isinstance(blocks, list) or not blocks:
         raise UsageError(f"{source} has no [[engine]] block", "add one: see 'slideseek init'")
@@ -95,7 +126,7 @@ def parse_config(text: str, source: str = CONFIG_NAME) -> Config:
         if engine.name.lower() in seen:  # folders are named after engines, and some file systems ignore case
             raise UsageError(f"{source}: two engines are named {engine.name!r}", "give each a different name")
         seen.add(engine.name.lower())
-    return Config(engines)
+    return Config(engines, tuple(plugins))
 
 
 def make_component(registry: Registry, config: ComponentConfig, where: str) -> Any:
@@ -106,12 +137,17 @@ def make_component(registry: Registry, config: ComponentConfig, where: str) -> A
     component in `__post_init__`.
     """
     what = f"{config.kind} {config.use!r}"
+
+    def inner(kind: Any, table: Any, place: str) -> Any:
+        return make_component(registry, ComponentConfig.read(kind, table, place), place)
+
     try:
         loaded = registry.load(config.kind, config.use)
         with output_aside():
-            return from_table(loaded, config.options, where, what)
+            return from_table(loaded, config.options, where, what, make=inner)
     except PluginError as error:
-        raise PluginError(f"{where}: {error.cause}", error.fix) from error
+        cause = error.cause if error.cause.startswith(where) else f"{where}: {error.cause}"  # of a nested component
+        raise PluginError(cause, error.fix) from error
     except SlideseekError:
         raise
     except (Exception, SystemExit) as error:
@@ -121,23 +157,32 @@ def make_component(registry: Registry, config: ComponentConfig, where: str) -> A
         ) from error
 
 
-def settings(component: Any, use: str) -> dict[str, Any]:
+def settings(
+    component: Any, config: ComponentConfig, of_inner: Callable[[Any, ComponentConfig], dict[str, Any]]
+) -> dict[str, Any]:
     """Return the resolved options of a component as plain data, as stored with results and used in keys.
 
     Options that cannot change a result (field metadata `affects_result` is false: a batch size, a device) are left
-    out.
+    out. of_inner: returns the settings of a component that an option contains.
     """
-    kept: dict[str, Any] = {"use": use}
+    use, types = config.use, option_types(type(component))
+    kept: dict[str, Any] = {"use": use.rpartition(":")[2]}
     for spec in dataclasses.fields(component):
-        if spec.init and spec.metadata.get("affects_result", True):
-            value = getattr(component, spec.name)
-            try:
-                kept[spec.name] = _plain(value)
-            except TypeError as error:
-                raise PluginError(
-                    f"{use!r}: option {spec.name!r} is {value!r}; a configuration cannot contain {error}",
-                    "use numbers, text, booleans, paths and tuples of them, or mark the field init=False",
-                ) from error
+        if not spec.init or not spec.metadata.get("affects_result", True):
+            continue
+        value, (kind, many) = getattr(component, spec.name), nested_kind(types[spec.name])
+        if kind and spec.name in config.options:
+            configs = config.inner(spec.name, kind)  # type: ignore[arg-type]
+            inner = [of_inner(*pair) for pair in zip(value if many else (value,), configs, strict=True)]
+            kept[spec.name] = inner if many else inner[0]
+            continue
+        try:
+            kept[spec.name] = _plain(value)
+        except TypeError as error:
+            raise PluginError(
+                f"{use!r}: option {spec.name!r} is {value!r}; a configuration cannot contain {error}",
+                "use finite numbers, text, booleans, paths and tuples of them, or mark the field init=False",
+            ) from error
     return kept
 
 
@@ -150,18 +195,12 @@ def _engine(block: Any, position: int, source: str) -> EngineConfig:
         raise UsageError(
             f"{where}: name is {name!r}", "give it a name of letters, digits, '.', '_' and '-' (at most 64)"
         )
-    _refuse_unknown(block, ("name", *COMPONENT_KINDS), f"engine.{name}", "key")
-    return EngineConfig(name, **{kind: _component(block, kind, f"engine.{name}") for kind in COMPONENT_KINDS})
-
-
-def _component(block: Mapping[str, Any], kind: ComponentKind, where: str) -> ComponentConfig:
-    table = block.get(kind)
-    if isinstance(table, str):
-        table = {"use": table}
-    if not isinstance(table, dict) or not isinstance(table.get("use"), str):
-        got = "missing" if table is None else repr(table)
-        raise UsageError(f"{where}.{kind}: {got}", f'write {kind} = {{ use = "NAME", option = value }}')
-    return ComponentConfig(kind, table["use"], {k: v for k, v in table.items() if k != "use"})
+    _refuse_unknown(block, ("name", *REQUIRED_KINDS, "rerank"), f"engine.{name}", "key")
+    parts = {kind: ComponentConfig.read(kind, block.get(kind), f"engine.{name}.{kind}") for kind in REQUIRED_KINDS}
+    reranker = None
+    if "rerank" in block:
+        reranker = ComponentConfig.read("reranker", block["rerank"], f"engine.{name}.rerank")
+    return EngineConfig(name, **parts, reranker=reranker)
 
 
 def _refuse_unknown(table: Mapping[str, Any], known: tuple[str, ...], where: str, what: str) -> None:
@@ -178,6 +217,8 @@ def _plain(value: Any) -> Any:
         return [_plain(v) for v in value]
     if isinstance(value, Mapping) and all(isinstance(key, str) for key in value):
         return {key: _plain(v) for key, v in value.items()}
+    if isinstance(value, float) and not math.isfinite(value):
+        raise TypeError("a number that is not finite")
     if value is None or isinstance(value, bool | int | float | str):
         return value
     raise TypeError(f"a {type(value).__name__}")

@@ -1,37 +1,45 @@
-"""An engine: four components and the one-directional flow from a slide to a code.
+"""An engine: its components and the one-directional flow from a slide to a code.
 
 The engine only computes; it knows nothing about archives. `slideseek.building` stores its results,
-`slideseek.searching` uses them.
+`slideseek.searching` uses them. Components are called here and nowhere else, through `slideseek.boundary`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from slideseek.config import EngineConfig, make_component, settings
+from slideseek.boundary import CheckedIndex, Owner, same_code
+from slideseek.config import ComponentConfig, EngineConfig, make_component, settings
 from slideseek.digests import digest
-from slideseek.errors import PluginError, UsageError
+from slideseek.errors import PluginError, SlideseekError, UsageError
 from slideseek.interfaces import (
+    Attributable,
     BatchEncoder,
+    Checkpointed,
     Encoder,
     Featurizer,
     Fingerprinted,
     ImportedPatches,
-    Index,
+    NeedsFeaturizer,
     PatchSized,
+    Progress,
+    Reranker,
     Resizing,
     Selector,
     Slide,
     Trainable,
+    implements,
 )
-from slideseek.plugins import COMPONENT_KINDS, ComponentKind, Registry
+from slideseek.makers import maker_of
+from slideseek.plugins import ComponentKind, Registry
 from slideseek.slides.patch_images import patch_images
-from slideseek.types import Bag, Code, CodeSpec, Float32, Patches, UInt8
+from slideseek.types import Bag, Code, CodeSpec, Float32, Float64, Mask, Patches, UInt8
 
 
 @dataclass(frozen=True)
@@ -39,7 +47,8 @@ class Resolved:
     """An engine's resolved configuration: enough to find its results without importing a component.
 
     settings: by kind, the options with their defaults and anything else that affects the output; stored with results.
-    patch_um: side of a patch in µm, None if it varies. imported: its patches were selected elsewhere.
+    patch_um: side of a patch in µm, None if it varies. imported: its patches were selected elsewhere. makers: by kind,
+    the distribution and version of the code.
     """
 
     settings: Mapping[ComponentKind, Mapping[str, Any]]
@@ -47,11 +56,12 @@ class Resolved:
     trainable: bool
     patch_um: float | None = None
     imported: bool = False
+    makers: Mapping[ComponentKind, str] = field(default_factory=dict, compare=False)
 
 
 @dataclass(frozen=True)
 class Engine:
-    """Four components that fit together, created on first use.
+    """Components that fit together, created on first use.
 
     Created by `make_engine`, which checks that they fit, or by `recall_engine` from an earlier check's result.
     """
@@ -88,29 +98,45 @@ class Engine:
         made: Encoder = self._make("encoder")
         return made
 
+    @cached_property
+    def reranker(self) -> Reranker | None:
+        """The component that orders the nearest slides again, if the engine has one."""
+        made: Reranker | None = self._make("reranker") if self.config.reranker else None
+        return made
+
     @property
     def trainable(self) -> Trainable | None:
         """The encoder, if it is trainable."""
         if not self.resolved.trainable:
             return None
-        return self.encoder if isinstance(self.encoder, Trainable) else None
+        return self.encoder if implements(self.encoder, Trainable) else None
 
-    def new_index(self) -> Index:
+    @property
+    def batches(self) -> bool:
+        """Whether the encoder encodes several bags faster together."""
+        return implements(self.encoder, BatchEncoder)
+
+    def new_index(self) -> CheckedIndex:
         """Create an empty index of the configured kind."""
-        made: Index = self._make("index")
-        return made
+        return CheckedIndex(self._make("index"), self.owner("index"))
+
+    def owner(self, kind: ComponentKind) -> Owner:
+        """Return who answers for a component."""
+        return self._owners[kind]
+
+    @cached_property
+    def _owners(self) -> dict[ComponentKind, Owner]:
+        config = self.config
+        return {kind: Owner.of(self.registry, kind, config.component(kind).use) for kind in config.kinds}
 
     def _make(self, kind: ComponentKind) -> Any:
-        return make_component(self.registry, self.config.component(kind), f"engine.{self.name}.{kind}")
+        key = "rerank" if kind == "reranker" else kind
+        return make_component(self.registry, self.config.component(kind), f"engine.{self.name}.{key}")
 
     def select(self, slide: Slide) -> Patches:
         """Choose the patches of a slide."""
-        patches = self.selector.select(slide)
-        if patches.slide_id != slide.id:
-            raise PluginError(
-                f"selector {self.config.selector.use!r} returned patches of {patches.slide_id!r} for slide {slide.id!r}"
-            )
-        return patches
+        owner = self.owner("selector")
+        return owner.check_patches(owner.call(f"select() for {slide.id!r}", self.selector.select, slide), slide.id)
 
     def read_side(self, patches: Patches) -> int:
         """Return the side in pixels to read patches at.
@@ -118,54 +144,99 @@ class Engine:
         If a featurizer resizes every patch, patches are read from the slide at that side directly. The field of view
         stays the same, but a coarser level of the pyramid is used and far fewer pixels are decoded.
         """
-        side = self.featurizer.side if isinstance(self.featurizer, Resizing) else 0
+        side = self.featurizer.side if implements(self.featurizer, Resizing) else 0
         return side if 0 < side < patches.size else patches.size
 
     def features(self, images: UInt8) -> Float32:
-        """Featurize images and check that the features have the promised type and shape."""
-        features = self.featurizer.featurize(images)
-        if features.shape != (len(images), self.featurizer.width) or features.dtype != np.float32:
-            raise PluginError(
-                f"featurizer {self.config.featurizer.use!r} returned {features.dtype} {features.shape},"
-                f" not float32 ({len(images)}, {self.featurizer.width})"
-            )
-        return features
+        """Featurize images and check that the features have the promised type and shape and are finite."""
+        owner = self.owner("featurizer")
+        features = owner.call("featurize()", self.featurizer.featurize, images)
+        return owner.check_features(features, len(images), self.featurizer.width)
 
     def featurize(self, slide: Slide, patches: Patches, site: str = "") -> Bag:
         """Read the patches and turn them into a bag, a bounded number of patches at a time."""
-        parts = [np.zeros((0, self.featurizer.width), np.float32)]
-        places = [np.zeros((0, 2), np.int32)]
+        parts, kept = [np.zeros((0, self.featurizer.width), np.float32)], [np.zeros(0, np.int64)]
         for rows, images in patch_images(slide, patches, self.read_side(patches)):
             parts.append(self.features(images))
-            places.append(patches.xy[rows])
-        return Bag(slide.id, np.concatenate(parts), np.concatenate(places), site)
+            kept.append(rows)
+        return make_bag(slide.id, np.concatenate(parts), patches, np.concatenate(kept), site, slide.mpp)
 
     def encode(self, bag: Bag) -> Code:
         """Encode a bag and check that the code has the promised format."""
-        return self._checked(self.encoder.encode(bag), bag)
+        owner = self.owner("encoder")
+        code = owner.call(f"encode() for {bag.slide_id!r}", self.encoder.encode, bag)
+        return owner.check_code(code, bag, self.spec)
 
     def encode_many(self, bags: Sequence[Bag]) -> list[Code]:
         """Encode several bags, in one batch if the encoder can; the codes are the same as one by one."""
-        if len(bags) < 2 or not isinstance(self.encoder, BatchEncoder):
+        encoder, owner = self.encoder, self.owner("encoder")
+        if len(bags) < 2 or not implements(encoder, BatchEncoder):
             return [self.encode(bag) for bag in bags]
-        codes = self.encoder.encode_many(bags)
-        if len(codes) != len(bags):
-            raise PluginError(
-                f"encoder {self.config.encoder.use!r} returned {len(codes)} codes for {len(bags)} bags",
-                "update the plugin",
-            )
-        return [self._checked(code, bag) for code, bag in zip(codes, bags)]
+        codes = owner.check_batch(owner.call("encode_many()", encoder.encode_many, bags), len(bags), "encode_many")
+        return [owner.check_code(code, bag, self.spec) for code, bag in zip(codes, bags)]
 
-    def _checked(self, code: Code, bag: Bag) -> Code:
-        if wrong := code.mismatch(self.spec):
-            raise PluginError(
-                f"encoder {self.config.encoder.use!r} returned a wrong code for {bag.slide_id!r}: {wrong}"
-            )
-        if code.slide_id != bag.slide_id:
-            raise PluginError(
-                f"encoder {self.config.encoder.use!r} returned a code of {code.slide_id!r} for {bag.slide_id!r}"
-            )
-        return code
+    def fit(
+        self,
+        bags: Sequence[Bag],
+        labels: Sequence[str],
+        groups: Sequence[str],
+        folder: Path | None = None,
+        progress: Progress | None = None,
+    ) -> None:
+        """Fit the encoder and check what it then encodes. folder: for checkpoints, if the encoder writes any."""
+        encoder, owner = self.encoder, self.owner("encoder")
+        if folder is not None and implements(encoder, Checkpointed):
+            owner.call("fit_in()", encoder.fit_in, folder, bags, labels, groups, progress)
+        elif implements(encoder, Trainable):
+            owner.call("fit()", encoder.fit, bags, labels, groups)
+        self.probe_codes([bags[number] for number in range(min(3, len(bags)))])
+
+    def contributions(self, bag: Bag, code: Code) -> Float64 | None:
+        """Split the similarity of a bag to a code over its patches; None if the encoder cannot."""
+        encoder, owner = self.encoder, self.owner("encoder")
+        if not implements(encoder, Attributable):
+            return None
+        parts = owner.call(f"contributions() for {bag.slide_id!r}", encoder.contributions, bag, code)
+        return owner.check_contributions(parts, len(bag))
+
+    def probe_features(self) -> None:
+        """Featurize two toy images, so that a network that cannot work fails before the first slide is read."""
+        side = self.featurizer.side if implements(self.featurizer, Resizing) else 0
+        images = np.random.default_rng(0).integers(0, 256, (2, side or 224, side or 224, 3), dtype=np.uint8)
+        self.features(images)
+
+    def probe_codes(self, bags: Sequence[Bag] = ()) -> None:
+        """Encode bags, by default toy ones, one by one and in a batch, and search an index of their codes.
+
+        A wrong format, a batch that differs, or an index that does not find a code itself is a `PluginError`. An
+        encoder may refuse toy bags with an error of its own.
+        """
+        bags = bags or toy_bags(self.featurizer.width)
+        try:
+            alone = [self.encode(bag) for bag in bags]
+            together = self.encode_many(bags)
+        except UsageError:
+            raise
+        except SlideseekError:
+            return
+        if not all(same_code(one, other) for one, other in zip(alone, together)):
+            raise self.owner("encoder").wrong("returned other codes from encode_many() than from encode()")
+        self._probe_index(alone)
+
+    def _probe_index(self, codes: Sequence[Code]) -> None:
+        index, code = self.new_index(), codes[0]
+        index.add(codes)
+        index.owner.check_ids(index.ids, [one.slide_id for one in codes])
+        hits = index.search(code, len(codes))
+        itself = next((hit.distance for hit in hits if hit.slide_id == code.slide_id), None)
+        if itself is None or itself > hits[0].distance:
+            raise index.owner.wrong("does not find a code itself as the nearest: distances must grow with difference")
+        if len(hits) > sum(one.space == code.space for one in codes):
+            raise index.owner.wrong("finds codes of another space, which cannot be compared")
+        among: Mask = np.ones(len(codes), np.bool_)
+        among[index.row_of[hits[0].slide_id]] = False
+        index.search(code, len(codes), among)
+        index.search_many(codes, len(codes), among)
 
     @cached_property
     def select_digest(self) -> str:
@@ -193,41 +264,83 @@ def digest_features(select_digest: str, featurizer: Mapping[str, Any]) -> str:
     return digest([select_digest, featurizer])
 
 
-def make_engine(config: EngineConfig, registry: Registry) -> Engine:
-    """Create an engine's components and check that they fit together, before any slide is opened."""
-    parts: dict[ComponentKind, Any] = {
-        kind: make_component(registry, config.component(kind), f"engine.{config.name}.{kind}")
-        for kind in COMPONENT_KINDS
-    }
-    spec = parts["encoder"].spec(parts["featurizer"].width)
+def make_bag(slide_id: str, features: Float32, patches: Patches, rows: Any, site: str, slide_mpp: float) -> Bag:
+    """Return the bag of some patches. rows: (n,), the patches that features (n, width) belong to."""
+    sides = patches.size * patches.mpp[rows] / slide_mpp
+    return Bag(slide_id, features, patches.xy[rows], site, sides, slide_mpp)
+
+
+def toy_bags(width: int) -> list[Bag]:
+    """Return three small bags of random features, to try components with."""
+    rng = np.random.default_rng(0)
+    grid = np.stack(np.meshgrid(np.arange(3), np.arange(2)), axis=-1).reshape(-1, 2).astype(np.int32) * 512
+    sides = np.full(len(grid), 512.0)
+    return [
+        Bag(f"toy-{number}", rng.normal(size=(len(grid), width)).astype(np.float32), grid, "toy", sides, 0.5)
+        for number in range(3)
+    ]
+
+
+def make_engine(config: EngineConfig, registry: Registry, probe: bool = True) -> Engine:
+    """Create an engine's components and check that they fit together, before any slide is opened.
+
+    probe: also try the components on toy data, so that a plugin that breaks its protocol is named now.
+    """
+    parts: dict[ComponentKind, Any] = {}
+    for kind in config.kinds:
+        key = "rerank" if kind == "reranker" else kind
+        parts[kind] = make_component(registry, config.component(kind), f"engine.{config.name}.{key}")
+        Owner.of(registry, kind, config.component(kind).use).check_signatures(parts[kind])
+    featurizer, encoder, selector = parts["featurizer"], parts["encoder"], parts["selector"]
+    _check_featurizer(config, encoder, featurizer)
+    owner = Owner.of(registry, "encoder", config.encoder.use)
+    spec = owner.check_spec(owner.call("spec()", encoder.spec, featurizer.width))
     if reason := parts["index"].refuses(spec):
         raise UsageError(
             f"engine.{config.name}.index: index {config.index.use!r} does not accept the codes of encoder"
             f" {config.encoder.use!r} ({spec}): {reason}",
             "choose another index: 'slideseek plugins list'",
         )
-    resolved: dict[ComponentKind, dict[str, Any]] = {}
-    for kind, component in parts.items():
-        resolved[kind] = resolved_settings(component, config.component(kind).use)
-    selector = parts["selector"]
     found = Resolved(
-        resolved,
+        {kind: resolved_settings(part, config.component(kind), registry) for kind, part in parts.items()},
         spec,
-        trainable=isinstance(parts["encoder"], Trainable),
-        patch_um=selector.patch_um if isinstance(selector, PatchSized) else None,
-        imported=isinstance(selector, ImportedPatches),
+        trainable=implements(encoder, Trainable),
+        patch_um=selector.patch_um if implements(selector, PatchSized) else None,
+        imported=implements(selector, ImportedPatches),
+        makers={
+            kind: str(maker_of(registry.find(kind, config.component(kind).use), part)) for kind, part in parts.items()
+        },
     )
     engine = Engine(config, registry, found)
-    for kind in ("selector", "featurizer", "encoder"):
-        engine.__dict__[kind] = parts[kind]  # already created: `cached_property` would create it again
+    for kind in ("selector", "featurizer", "encoder", "reranker"):
+        engine.__dict__[kind] = parts.get(kind)  # already created: `cached_property` would create it again
+    if probe and not found.trainable:
+        engine.probe_codes()
     return engine
 
 
-def resolved_settings(component: Any, use: str) -> dict[str, Any]:
+def _check_featurizer(config: EngineConfig, encoder: Any, featurizer: Any) -> None:
+    """Raise an error if the encoder needs the features of another featurizer."""
+    if not implements(encoder, NeedsFeaturizer):
+        return
+    names = {config.featurizer.use, config.featurizer.use.rpartition(":")[2], config.featurizer.options.get("set")}
+    if not names & set(encoder.featurizers):
+        raise UsageError(
+            f"engine.{config.name}.encoder: encoder {config.encoder.use!r} needs features of"
+            f" {' or '.join(encoder.featurizers)}, not of {config.featurizer.use!r}",
+            f"set the featurizer to {encoder.featurizers[0]!r}, or import a set of features of that name",
+        )
+
+
+def resolved_settings(component: Any, config: ComponentConfig, registry: Registry) -> dict[str, Any]:
     """Return a component's options with their defaults, and anything else that affects its output."""
-    resolved = settings(component, use)
-    if isinstance(component, Fingerprinted):
-        resolved["fingerprint"] = component.fingerprint()
+    resolved = settings(component, config, lambda part, inner: resolved_settings(part, inner, registry))
+    if implements(component, Fingerprinted):
+        resolved["fingerprint"] = Owner.of(registry, config.kind, config.use).call(
+            "fingerprint()", component.fingerprint
+        )
+    if identity := maker_of(registry.find(config.kind, config.use), component).identity:
+        resolved["made_by"] = identity
     return resolved
 
 
@@ -237,30 +350,49 @@ def make_engines(configs: Sequence[EngineConfig], registry: Registry) -> list[En
 
 
 def signature(config: EngineConfig, registry: Registry) -> str:
-    """Return a digest of a configuration and the versions of its plugins, without importing any."""
-    parts = []
-    for kind in COMPONENT_KINDS:
+    """Return a digest of a configuration and the versions of its plugins, without importing any.
+
+    It is "" if a component is being edited: only importing it shows whether it changed.
+    """
+    parts: list[Any] = []
+    for kind in config.kinds:
         component = config.component(kind)
         try:
-            owner = registry.find(kind, component.use)
+            entry = registry.find(kind, component.use)
         except PluginError as error:
             raise PluginError(f"engine.{config.name}.{kind}: {error.cause}", error.fix) from error
-        parts.append([kind, component.use, dict(component.options), owner.target, owner.owner])
-    return digest(parts)
+        entries = [entry, *(one for name in _nested(component.options) for one in registry.named(name))]
+        if any(one.editable for one in entries):
+            return ""
+        parts.append([kind, component.use, dict(component.options), [[one.target, one.owner] for one in entries]])
+    try:
+        return digest(parts)
+    except ValueError as error:
+        raise UsageError(f"engine.{config.name}: an option is not a finite number", "write a number") from error
+
+
+def _nested(value: Any) -> Iterator[str]:
+    """Yield the names of components that options contain as tables."""
+    if isinstance(value, Mapping):
+        if isinstance(value.get("use"), str):
+            yield value["use"]
+        for inner in value.values():
+            yield from _nested(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _nested(inner)
 
 
 def pack_resolved(resolved: Resolved) -> dict[str, Any]:
     """Return the resolved configuration as plain data."""
-    return {
-        "settings": resolved.settings,
-        "spec": asdict(resolved.spec),
-        "trainable": resolved.trainable,
-        "patch_um": resolved.patch_um,
-        "imported": resolved.imported,
-    }
+    return asdict(resolved)
 
 
 def recall_engine(config: EngineConfig, registry: Registry, packed: Mapping[str, Any]) -> Engine:
     """Return an engine from its resolved configuration; its components are imported only when used."""
-    spec, others = CodeSpec(**packed["spec"]), {name: packed[name] for name in ("trainable", "patch_um", "imported")}
-    return Engine(config, registry, Resolved(packed["settings"], spec, **others))
+    return Engine(config, registry, unpack_resolved(packed))
+
+
+def unpack_resolved(packed: Mapping[str, Any]) -> Resolved:
+    """Return the resolved configuration from the output of `pack_resolved`, also of a version without makers."""
+    return Resolved(**{**packed, "spec": CodeSpec(**packed["spec"])})

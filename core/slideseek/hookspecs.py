@@ -20,6 +20,11 @@ import pluggy
 
 PROJECT = "slideseek"
 
+API_VERSION = 1
+"""Version of the hooks and protocols. A plugin module may state `slideseek_api = 1`, the version it was written for."""
+OLDEST_API = 1
+"""The oldest version that plugins may be written for."""
+
 hookspec = pluggy.HookspecMarker(PROJECT)
 hookimpl = pluggy.HookimplMarker(PROJECT)
 
@@ -45,6 +50,10 @@ class Hooks:
     @hookspec
     def register_indexes(self, register: Register) -> None:
         """Register classes that find the nearest codes (`slideseek.interfaces.Index`)."""
+
+    @hookspec
+    def register_rerankers(self, register: Register) -> None:
+        """Register classes that order the nearest slides again (`slideseek.interfaces.Reranker`)."""
 
     @hookspec
     def register_commands(self, register: Register) -> None:

@@ -1,8 +1,12 @@
 """The protocols that components implement. Every capability is one of these protocols.
 
 Every component is a dataclass whose fields are its options; learnt state is
-`field(init=False, repr=False, compare=False)` with a trailing underscore. `slideseek.testing` checks that a
-component follows its protocol.
+`field(init=False, repr=False, compare=False)` with a trailing underscore. A component has the capabilities it names as
+base classes, and no others: nothing is guessed from the name of a method or an option. `slideseek.testing` checks that
+a component follows its protocols.
+
+A component may declare `code_revision: ClassVar[int]`, a number its author raises when the same options give other
+results. Results of another revision are computed again. Without it, every version of its distribution counts.
 """
 
 from __future__ import annotations
@@ -10,9 +14,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Protocol, TypeAlias, runtime_checkable
+from typing import Any, Protocol, TypeAlias, TypeGuard, TypeVar, runtime_checkable
 
 from slideseek.types import Bag, Code, CodeSpec, FeaturizerCard, Float32, Float64, Hit, Mask, Patches, UInt8
+
+Capability = TypeVar("Capability")
+
+
+def implements(component: object, protocol: type[Capability]) -> TypeGuard[Capability]:
+    """Return whether a component, or a component class, names a protocol among its base classes."""
+    kind = component if isinstance(component, type) else type(component)
+    return protocol in kind.__mro__
 
 
 @runtime_checkable
@@ -77,11 +89,11 @@ class TissueFinder(Selector, Protocol):
 
 @runtime_checkable
 class PatchSized(Selector, Protocol):
-    """A selector whose patches all have one physical size, known before a slide is opened."""
+    """A selector that knows the physical size of its patches before a slide is opened."""
 
     @property
-    def patch_um(self) -> float:
-        """Side of a patch in µm."""
+    def patch_um(self) -> float | None:
+        """Side of a patch in µm; None if these options give patches of several sizes."""
         ...
 
 
@@ -138,6 +150,16 @@ class Encoder(Protocol):
 
     def encode(self, bag: Bag) -> Code:
         """Encode one bag; an empty bag raises `EmptyBagError`."""
+        ...
+
+
+@runtime_checkable
+class NeedsFeaturizer(Encoder, Protocol):
+    """An encoder that understands the features of certain featurizers only."""
+
+    @property
+    def featurizers(self) -> Sequence[str]:
+        """Names of the featurizers, or of sets of imported features, that it can encode; checked before any work."""
         ...
 
 
@@ -252,11 +274,29 @@ class Index(Protocol):
 
 
 @runtime_checkable
-class SetIndex(Index, Protocol):
-    """An index that compares sets of rows and can compute the distance of two sets from their rows."""
+class MeasuresRows(Protocol):
+    """An index or reranker that names its distance and measures it between single rows, so that it can be explained."""
+
+    @property
+    def distance_name(self) -> str:
+        """What a distance is, for people: "differing bits", "1 - cosine"."""
+        ...
+
+    def row_distances(self, query: UInt8 | Float32, target: UInt8 | Float32) -> Float64:
+        """Return float64 (n, m): the distance of each of n query rows to each of m target rows.
+
+        Rows are as in `Code.rows` for an index, features for a reranker. For codes of one row this is the distance
+        that `search` returns, up to rounding.
+        """
+        ...
+
+
+@runtime_checkable
+class MeasuresSets(MeasuresRows, Protocol):
+    """An index or reranker that compares sets of rows and computes the distance of two sets from that of their rows."""
 
     def set_distance(self, between: Float64) -> float:
-        """Return the distance of a query set to a target set, as `search` returns it.
+        """Return the distance of a query set to a target set, as a search shows it.
 
         between: float64 (query rows, target rows), the distance of every query row to every target row.
         """
@@ -283,6 +323,23 @@ class StatesExactness(Index, Protocol):
 
 
 @runtime_checkable
+class Reranker(Protocol):
+    """Compare the patches of the query with those of the nearest slides, and order these again."""
+
+    @property
+    def depth(self) -> int:
+        """How many of the index's nearest slides to compare."""
+        ...
+
+    def distances(self, query: Bag, candidates: Sequence[Bag]) -> Float64:
+        """Return float64 (candidates,), smaller is more similar; each depends on the query and that bag alone.
+
+        candidates: loaded one at a time when indexed, so do not hold them all.
+        """
+        ...
+
+
+@runtime_checkable
 class Fingerprinted(Protocol):
     """A component whose output depends on more than its options."""
 
@@ -292,3 +349,27 @@ class Fingerprinted(Protocol):
         It is part of the key of stored results: if it changes, they are computed again.
         """
         ...
+
+
+KIND_PROTOCOLS: Mapping[str, type[Any]] = {
+    "selector": Selector,
+    "featurizer": Featurizer,
+    "encoder": Encoder,
+    "index": Index,
+    "reranker": Reranker,
+}
+"""The protocol that every component of a kind follows; it need not be named as a base class."""
+
+CAPABILITIES: Mapping[str, tuple[type[Any], ...]] = {
+    "selector": (TissueFinder, PatchSized, ImportedPatches, Fingerprinted),
+    "featurizer": (Resizing, Described, Fingerprinted),
+    "encoder": (NeedsFeaturizer, Trainable, Checkpointed, Attributable, BatchEncoder, Fingerprinted),
+    "index": (MeasuresRows, MeasuresSets, BatchIndex, StatesExactness, Fingerprinted),
+    "reranker": (MeasuresRows, MeasuresSets, Fingerprinted),
+}
+"""The optional protocols of each kind, those with the fewest members first."""
+
+
+def own_members(protocol: type[Any]) -> tuple[str, ...]:
+    """Return the names of the members a protocol itself adds to its bases, sorted."""
+    return tuple(sorted(name for name in vars(protocol) if not name.startswith("_")))

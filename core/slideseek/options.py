@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import inspect
 import json
+import math
 import re
 import sys
 import types
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeAlias, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from slideseek.did_you_mean import did_you_mean
 from slideseek.errors import PluginError, UsageError, message
 
 Made = TypeVar("Made")
+MakeInner: TypeAlias = Callable[[str, Any, str], Any]
+"""`make(kind, table, where)` creates the component of a nested table, `of = { use = "gmm-fv" }`."""
+
+AT_QUERY = "at_query"
+"""Metadata of an option that may also be given with a query: `field(default=1, metadata={"at_query": True})`."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -29,7 +36,12 @@ class Option:
 
 
 def from_table(
-    kind: type[Made], table: Mapping[str, Any], where: str, what: str = "", base: Path | None = None
+    kind: type[Made],
+    table: Mapping[str, Any],
+    where: str,
+    what: str = "",
+    base: Path | None = None,
+    make: MakeInner | None = None,
 ) -> Made:
     """Create a dataclass from a TOML table; unknown keys, missing keys and wrong types raise `UsageError`.
 
@@ -37,7 +49,8 @@ def from_table(
     number. Ranges are checked by the class in `__post_init__`.
 
     where: the key path for messages, such as `engine.sbfv-5k.encoder`. what: the name of the class in messages, by
-    default `where`. base: the folder that relative paths among the values refer to.
+    default `where`. base: the folder that relative paths among the values refer to. make: creates the components that
+    options name by a nested table.
     """
     what = what or where
     fields = {spec.name: spec for spec in dataclasses.fields(kind) if spec.init}  # type: ignore[arg-type]
@@ -49,7 +62,7 @@ def from_table(
     for key, spec in fields.items():
         if _is_required(spec) and key not in table:
             raise UsageError(f"{where}.{key}: {what} needs this option", f"add {key} = ... to the table")
-    values = {key: typed_value(hints[key], value, f"{where}.{key}") for key, value in table.items()}
+    values = {key: _value(hints[key], value, f"{where}.{key}", make) for key, value in table.items()}
     if base is not None:
         values = {key: base / value if isinstance(value, Path) else value for key, value in values.items()}
     try:
@@ -58,10 +71,59 @@ def from_table(
         raise UsageError(f"{where}.{error}") from error
 
 
+def _value(hint: Any, value: Any, where: str, make: MakeInner | None) -> Any:
+    """Return one value of a table, checked; a nested table becomes the component it describes."""
+    inner, many = nested_kind(hint)
+    if not inner or make is None:
+        return typed_value(hint, value, where)
+    if not many:
+        return make(inner, value, where)
+    if not isinstance(value, list) or not value:
+        raise UsageError(f"{where}: must be an array of {inner} tables", 'write [{ use = "NAME" }, ...]')
+    return tuple(make(inner, table, f"{where}[{number}]") for number, table in enumerate(value))
+
+
+def nested_kind(hint: Any) -> tuple[str, bool]:
+    """Return the kind of component an option takes ("" for a plain value), and whether it takes several.
+
+    An option takes a component if its type is the protocol of a kind (`Encoder`) or a tuple of it.
+    """
+    from slideseek.interfaces import KIND_PROTOCOLS
+
+    kinds = {protocol: kind for kind, protocol in KIND_PROTOCOLS.items()}
+    many = get_origin(hint) is tuple
+    inner = get_args(hint)[0] if many and get_args(hint) else hint
+    return (kinds.get(inner, ""), many) if isinstance(inner, type) else ("", False)
+
+
+def changed_copy(component: Made, values: Mapping[str, Any]) -> Made:
+    """Return a component with other values of some options; what it has learnt or loaded is shared.
+
+    The values are checked as those of a configuration. A value out of range is a `UsageError`.
+    """
+    hints = option_types(type(component))
+    typed = {name: typed_value(hints[name], value, name) for name, value in values.items()}
+    try:
+        dataclasses.replace(component, **typed)  # type: ignore[type-var]  # checks ranges; its state is empty
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+    changed = copy.copy(component)
+    for name, value in typed.items():
+        object.__setattr__(changed, name, value)
+    return changed
+
+
+def query_options(component: Any) -> tuple[str, ...]:
+    """Return the names of the options that may be given with a query."""
+    return tuple(spec.name for spec in dataclasses.fields(component) if spec.metadata.get(AT_QUERY))
+
+
 def typed_value(hint: Any, value: Any, where: str) -> Any:
     """Check one value against a type without coercion; JSON mode accepts an array as a tuple and text as a path."""
     from pydantic import TypeAdapter, ValidationError
 
+    if isinstance(value, float) and not math.isfinite(value):
+        raise UsageError(f"{where}: must be a finite number, not {value}")
     try:
         return TypeAdapter(hint).validate_json(json.dumps(value), strict=True)
     except ValidationError as error:
@@ -152,6 +214,9 @@ def _spell(value: Any) -> str:
 
 def _type(hint: Any) -> str:
     origin, inner = get_origin(hint), get_args(hint)
+    nested, many = nested_kind(hint)
+    if nested:
+        return f"array of {nested} tables" if many else f"{nested} table"
     if origin is Literal:
         return " or ".join(map(_spell, inner))
     if origin in (Union, types.UnionType):

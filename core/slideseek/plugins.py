@@ -1,7 +1,8 @@
 """Find plugins, store what they register, and import a registered object on demand.
 
 A plugin registers import strings, so listing imports nothing that is registered. A plugin that fails to load is
-reported as `Broken`; the others still work.
+reported as `Broken`; the others still work. A plugin module may state `slideseek_api`, the version of the hooks and
+protocols it was written for (`slideseek.hookspecs.API_VERSION`); one for a version that is not served is `Broken` too.
 """
 
 from __future__ import annotations
@@ -9,8 +10,11 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import importlib
+import json
 import os
+import signal
 import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import EntryPoint, entry_points
@@ -20,30 +24,39 @@ import pluggy
 
 from slideseek.did_you_mean import did_you_mean
 from slideseek.errors import PluginError, one_line
-from slideseek.hookspecs import PROJECT, Hooks
+from slideseek.hookspecs import API_VERSION, OLDEST_API, PROJECT, Hooks
 
-ComponentKind: TypeAlias = Literal["selector", "featurizer", "encoder", "index"]
+ComponentKind: TypeAlias = Literal["selector", "featurizer", "encoder", "index", "reranker"]
 COMPONENT_KINDS: tuple[ComponentKind, ...] = get_args(ComponentKind)
-"""The four components of an engine, in the order of its stages."""
+"""The components of an engine, in the order of its stages."""
+REQUIRED_KINDS: tuple[ComponentKind, ...] = ("selector", "featurizer", "encoder", "index")
+"""The components every engine has; a reranker is optional."""
 
-Kind: TypeAlias = Literal["selector", "featurizer", "encoder", "index", "command", "dataset"]
+Kind: TypeAlias = Literal["selector", "featurizer", "encoder", "index", "reranker", "command", "dataset"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 HOOKS: dict[Kind, str] = {
     "selector": "register_selectors",
     "featurizer": "register_featurizers",
     "encoder": "register_encoders",
     "index": "register_indexes",
+    "reranker": "register_rerankers",
     "command": "register_commands",
     "dataset": "register_datasets",
 }
 DISABLED_VARIABLE = "SLIDESEEK_DISABLED_PLUGINS"
+LIMIT_VARIABLE = "SLIDESEEK_IMPORT_SECONDS"
+IMPORT_SECONDS, NOTICE_SECONDS = 300.0, 15.0
+"""Seconds after which an import counts as hanging, and after which a person is informed: torch may take a minute."""
 APPLICATIONS = "slideseek_apps"
 """The package of the bundled applications, each of which can be left out of an installation."""
 
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """One object registered by a plugin. `target` is its import string, `package.module:Name`."""
+    """One object registered by a plugin. `target` is its import string, `package.module:Name`.
+
+    editable: it is imported from a folder or a file that its author may be editing.
+    """
 
     kind: Kind
     name: str
@@ -52,6 +65,7 @@ class Registration:
     plugin: str
     distribution: str
     version: str
+    editable: bool = False
 
     @property
     def owner(self) -> str:
@@ -61,7 +75,7 @@ class Registration:
 
 @dataclass(frozen=True, slots=True)
 class Broken:
-    """A plugin that cannot be used, and why, in one line."""
+    """A plugin that cannot be used, or only in part, and why, in one line."""
 
     plugin: str
     distribution: str
@@ -82,16 +96,26 @@ class Registry:
         chosen = [e for e in self.entries if kind is None or e.kind == kind]
         return tuple(sorted(chosen, key=lambda e: (KINDS.index(e.kind), e.name, e.distribution)))
 
+    def named(self, name: str) -> list[Registration]:
+        """Return the registrations of a name, or of `distribution:name`, of any kind."""
+        owner, _, plain = name.rpartition(":")
+        return [e for e in self.entries if e.name == plain and owner in ("", e.distribution)]
+
     def find(self, kind: Kind, name: str) -> Registration:
-        """Return the only registration of `name`; an unknown name or one registered twice is a `PluginError`."""
-        found = [e for e in self.entries if e.kind == kind and e.name == name]
+        """Return the only registration of `name`, or of `name` by one distribution (`distribution:name`).
+
+        An unknown name, or a plain one that two distributions register, is a `PluginError`.
+        """
+        plain = name.rpartition(":")[2]
+        found = [e for e in self.named(name) if e.kind == kind]
         if len(found) == 1:
             return found[0]
         if found:
-            owners = " and ".join(sorted(e.owner for e in found))
+            owners = sorted(found, key=lambda e: e.owner)
+            choice = " or ".join(repr(f"{e.distribution}:{plain}") for e in owners)
             raise PluginError(
-                f"{kind} {name!r} is registered twice, by {owners}",
-                f"uninstall one, or set {DISABLED_VARIABLE} to the plugin you do not want",
+                f"{kind} {name!r} is registered twice, by {' and by '.join(e.owner for e in owners)}",
+                f"write {choice}, uninstall one, or set {DISABLED_VARIABLE} to the plugin you do not want",
             )
         known = sorted({e.name for e in self.entries if e.kind == kind})
         hint = did_you_mean(name, known, f"available: {', '.join(known) or 'none'}")
@@ -108,8 +132,8 @@ class Registry:
         where = f"{kind} {name!r} of {entry.owner}"
         if not (isinstance(loaded, type) and dataclasses.is_dataclass(loaded)):
             raise PluginError(f"{where}: {entry.target!r} is not a dataclass; a component's fields are its options")
-        if missing := _missing_members(kind, loaded):
-            raise PluginError(f"{where}: class {loaded.__name__} lacks {', '.join(missing)} of the {kind} interface")
+        if wrong := _interface_errors(kind, loaded):
+            raise PluginError(f"{where}: class {loaded.__name__} {wrong}", "fix the class, or update the plugin")
         return loaded
 
 
@@ -120,8 +144,10 @@ def import_target(entry: Registration) -> Any:
     if not (module and separator and attribute):
         raise PluginError(f"{where}: import string {entry.target!r} is not 'package.module:Name'")
     try:
-        with output_aside():
+        with output_aside(), import_limit(where if entry.distribution != PROJECT else ""):
             return getattr(importlib.import_module(module), attribute)
+    except PluginError:
+        raise
     except (Exception, SystemExit) as error:  # a plugin's import can raise anything; the user needs one line
         raise PluginError(
             f"{where} cannot be imported from {entry.target!r} ({one_line(error)})",
@@ -147,21 +173,28 @@ def load_registry(
     broken: list[Broken] = []
     skipped: list[str] = []
 
-    def ask(name: str, distribution: str, version: str, load: Callable[[], object]) -> None:
+    def ask(name: str, distribution: str, version: str, editable: bool, load: Callable[[], object]) -> None:
         if name in off or distribution in off:
             skipped.append(name)
             return
         try:
-            with output_aside():
-                entries.extend(collect(name, distribution, version, load(), kinds))
+            what = f"plugin {name!r} of {distribution} {version}" if distribution != PROJECT else ""
+            with output_aside(), import_limit(what):
+                plugin = load()
+                found = collect(name, distribution, version, plugin, kinds, editable)
+                unknown = unknown_hooks(plugin)
         except (Exception, SystemExit) as error:  # isolation: one broken plugin must not break the others
             broken.append(Broken(name, distribution, version, one_line(error)))
+            return
+        entries.extend(found)
+        if unknown:
+            broken.append(Broken(name, distribution, version, unknown))
 
     for point in sorted(entry_points(group=PROJECT), key=lambda p: (p.name, p.value)):
-        distribution, version = _origin(point)
-        ask(point.name, distribution, version, point.load)
+        ask(point.name, *_origin(point), point.load)
     for name, plugin in extra:
-        ask(name, name, "-", lambda plugin=plugin: plugin)  # type: ignore[misc]
+        version = getattr(plugin, "__version__", "-")
+        ask(name, name, version, version != "-", lambda plugin=plugin: plugin)  # type: ignore[misc]
     return Registry(tuple(entries), tuple(broken), tuple(skipped))
 
 
@@ -190,16 +223,31 @@ def output_aside() -> Iterator[None]:
         yield
 
 
-def _origin(point: EntryPoint) -> tuple[str, str]:
-    return (point.dist.name, point.dist.version) if point.dist else (point.value, "-")
+def _origin(point: EntryPoint) -> tuple[str, str, bool]:
+    """Return the distribution of an entry point, its version, and whether it is installed to be edited.
+
+    slideseek's own components state their revisions, so a checkout of slideseek does not count as edited.
+    """
+    if point.dist is None:
+        return point.value, "-", False
+    name, version = point.dist.name, point.dist.version
+    if name == PROJECT:
+        return name, version, False
+    try:
+        installed = json.loads(point.dist.read_text("direct_url.json") or "{}")
+        return name, version, bool(installed.get("dir_info", {}).get("editable"))
+    except (ValueError, AttributeError):  # written by another tool
+        return name, version, False
 
 
-def collect(name: str, distribution: str, version: str, plugin: object, kinds: Sequence[Kind]) -> list[Registration]:
+def collect(
+    name: str, distribution: str, version: str, plugin: object, kinds: Sequence[Kind], editable: bool = False
+) -> list[Registration]:
     """Call the hooks of one plugin in a separate manager: its errors do not affect other plugins."""
+    _check_api(plugin)
     manager = pluggy.PluginManager(PROJECT)
     manager.add_hookspecs(Hooks)
     manager.register(plugin, name)
-    manager.check_pending()  # a misspelt hook name is an error
     if not manager.get_hookcallers(plugin):
         raise LookupError("it registers nothing (is @hookimpl missing on a hook?)")
     found: list[Registration] = []
@@ -210,21 +258,111 @@ def collect(name: str, distribution: str, version: str, plugin: object, kinds: S
             for value, what in given:
                 if not isinstance(value, str) or not value.strip():
                     raise TypeError(f"{HOOKS[kind]}: the {what} must be a non-empty string, not {value!r}")
-            found.append(Registration(kind, item, target, summary, name, distribution, version))
+            if ":" in item:
+                raise ValueError(f"{HOOKS[kind]}: the name must not contain ':', which names a distribution: {item!r}")
+            found.append(Registration(kind, item, target, summary, name, distribution, version, editable))
 
         getattr(manager.hook, HOOKS[kind])(register=register)
     return found
 
 
-def _missing_members(kind: Kind, loaded: type[Any]) -> list[str]:
-    """Return the members of the kind's interface that the class lacks."""
-    from slideseek import interfaces
+def unknown_hooks(plugin: object) -> str:
+    """Return a line about the hooks of a plugin that do not exist here, "" if there are none. The others are used."""
+    marked = [name for name in dir(plugin) if hasattr(getattr(plugin, name, None), f"{PROJECT}_impl")]
+    unknown = [name for name in marked if not hasattr(Hooks, name)]
+    if not unknown:
+        return ""
+    hint = did_you_mean(unknown[0], list(HOOKS.values()), "update slideseek if the plugin is newer")
+    return f"unknown hook {', '.join(unknown)}, not used: {hint}"
 
-    protocols: dict[Kind, type] = {
-        "selector": interfaces.Selector,
-        "featurizer": interfaces.Featurizer,
-        "encoder": interfaces.Encoder,
-        "index": interfaces.Index,
-    }
-    wanted = sorted(m for m in vars(protocols[kind]) if not m.startswith("_")) if kind in protocols else ["load"]
-    return [m for m in wanted if not hasattr(loaded, m) and m not in getattr(loaded, "__annotations__", {})]
+
+def _check_api(plugin: object) -> None:
+    """Raise an error if a plugin was written for a version of the hooks and protocols that is not served."""
+    version = getattr(plugin, "slideseek_api", API_VERSION)
+    if isinstance(version, int) and OLDEST_API <= version <= API_VERSION:
+        return
+    served = str(API_VERSION) if OLDEST_API == API_VERSION else f"{OLDEST_API} to {API_VERSION}"
+    newer = isinstance(version, int) and version > API_VERSION
+    raise LookupError(
+        f"it is written for API version {version}, and this slideseek serves {served}:"
+        f" update {'slideseek' if newer else 'the plugin'}"
+    )
+
+
+def _interface_errors(kind: Kind, loaded: type[Any]) -> str:
+    """Return what is wrong with a class of a kind: members that are missing, capabilities that are not declared."""
+    from slideseek.interfaces import CAPABILITIES, KIND_PROTOCOLS, own_members
+
+    if kind not in KIND_PROTOCOLS:
+        return "" if hasattr(loaded, "load") else "has no load()"
+    needed = own_members(KIND_PROTOCOLS[kind])
+    if missing := [name for name in needed if not _provides(loaded, name)]:
+        return f"lacks {', '.join(missing)} of the {kind} interface"
+    for protocol in CAPABILITIES[kind]:
+        members = own_members(protocol)
+        missing = [name for name in members if not _provides(loaded, name)]
+        if protocol in loaded.__mro__:
+            if missing:
+                return f"names {protocol.__name__} as a base class and lacks {', '.join(missing)}"
+            continue
+        # An option or attribute may have any name. A method of this name would never be called.
+        methods = [name for name in members if callable(vars(protocol)[name]) and name not in needed]
+        if undeclared := [name for name in methods if callable(getattr(loaded, name, None))]:
+            also = f"; {', '.join(missing)} would be needed too" if missing else ""
+            return f"has {undeclared[0]}() and does not name {protocol.__name__} as a base class{also}"
+    return ""
+
+
+def _provides(loaded: type[Any], name: str) -> bool:
+    """Return whether a class or a base class defines a member; what a protocol only describes does not count."""
+    bases = [base for base in loaded.__mro__ if not getattr(base, "_is_protocol", False) and base is not object]
+    return any(name in vars(base) or name in vars(base).get("__annotations__", {}) for base in bases)
+
+
+@contextlib.contextmanager
+def import_limit(what: str) -> Iterator[None]:
+    """Report an import that takes long, and end one that hangs with a `PluginError` that names it.
+
+    what: the plugin in messages; "" for a bundled one, which is not limited.
+
+    A hanging import holds locks that only its own thread can release, so it is interrupted there: the main thread by
+    a signal, which also ends a blocking call, any other thread as soon as it runs Python code.
+    """
+    if not what:
+        yield
+        return
+    limit = float(os.environ.get(LIMIT_VARIABLE) or IMPORT_SECONDS)
+    importer, over = threading.current_thread(), threading.Event()
+
+    def interrupt() -> None:
+        over.set()
+        if importer is threading.main_thread() and hasattr(signal, "pthread_kill"):
+            signal.pthread_kill(importer.ident or 0, signal.SIGINT)
+        elif importer.ident is not None:
+            import ctypes
+
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(
+                ctypes.c_ulong(importer.ident), ctypes.py_object(KeyboardInterrupt)
+            )
+
+    notice = threading.Timer(min(NOTICE_SECONDS, limit / 2), _say_slow, (what, limit))
+    end = threading.Timer(limit, interrupt)
+    for timer in (notice, end):
+        timer.daemon = True
+        timer.start()
+    try:
+        yield
+    except KeyboardInterrupt:
+        if not over.is_set():
+            raise
+        raise PluginError(
+            f"{what} did not finish importing in {limit:g} s",
+            f"update or uninstall the plugin; set {LIMIT_VARIABLE} to allow more time",
+        ) from None
+    finally:
+        notice.cancel()
+        end.cancel()
+
+
+def _say_slow(what: str, limit: float) -> None:
+    print(f"note    still importing {what}; it is stopped after {limit:g} s", file=sys.stderr)  # noqa: T201

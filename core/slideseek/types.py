@@ -14,6 +14,8 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from slideseek.errors import SlideError
+
 Float32: TypeAlias = NDArray[np.float32]
 Float64: TypeAlias = NDArray[np.float64]
 Int32: TypeAlias = NDArray[np.int32]
@@ -111,13 +113,17 @@ class FeaturizerCard:
 class Bag:
     """The set of patch features of one slide. It has no label, so an encoder cannot use one when it encodes.
 
-    features: float32 (n, width). xy: int32 (n, 2), top-left in level-0 pixels, row i belongs to feature i.
+    features: float32 (n, width). xy: int32 (n, 2), top-left in level-0 pixels, row i belongs to feature i. sides:
+    float64 (n,), side of each patch in level-0 pixels; mpp: µm per level-0 pixel. Both are None if unknown, as for
+    features imported without them.
     """
 
     slide_id: str
     features: Float32
     xy: Int32
     site: str = ""
+    sides: Float64 | None = None
+    mpp: float | None = None
 
     def __post_init__(self) -> None:
         if self.features.dtype != np.float32 or self.features.ndim != 2:
@@ -125,11 +131,25 @@ class Bag:
             raise ValueError(f"Bag.features must be float32 (n, width), not {got}")
         if self.xy.dtype != np.int32 or self.xy.shape != (len(self.features), 2):
             raise ValueError(f"Bag.xy must be int32 ({len(self.features)}, 2), not {self.xy.dtype} {self.xy.shape}")
+        sides = self.sides
+        if sides is not None and (sides.dtype != np.float64 or sides.shape != (len(self.features),)):
+            raise ValueError(f"Bag.sides must be float64 ({len(self.features)},), not {sides.dtype} {sides.shape}")
 
     @property
     def width(self) -> int:
         """Length of one feature vector."""
         return int(self.features.shape[1])
+
+    @property
+    def centres_um(self) -> Float64:
+        """Centres of the patches in µm from the slide's top-left corner, float64 (n, 2); an error if unknown."""
+        if self.sides is None or self.mpp is None:
+            raise SlideError(
+                f"the size of the patches of slide {self.slide_id!r} is unknown, and this encoder needs it",
+                "import the features with the size of a patch and the slide's mpp, or use another encoder",
+            )
+        centres: Float64 = (self.xy + self.sides[:, None] / 2) * self.mpp
+        return centres
 
     def __len__(self) -> int:
         return len(self.features)

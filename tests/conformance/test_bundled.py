@@ -98,7 +98,7 @@ CAPABILITIES: dict[ComponentKind, tuple[type, ...]] = {
         interfaces.BatchEncoder,
         interfaces.Fingerprinted,
     ),
-    "index": (interfaces.BatchIndex, interfaces.SetIndex, interfaces.Fingerprinted),
+    "index": (interfaces.BatchIndex, interfaces.MeasuresSets, interfaces.Fingerprinted),
 }
 
 # Components that stand for results made elsewhere: they can do nothing themselves, which their own tests show.

@@ -15,7 +15,7 @@ from typing import Any
 
 from slideseek.archive.recorded_stages import RecordedStages
 from slideseek.archive.records import Finished, IndexRow, ModelRow, Payload, Stage, StageRecord
-from slideseek.archive.schema import FROM_1, TABLES, VERSION, WATCH
+from slideseek.archive.schema import FROM_1, FROM_2, TABLES, VERSION, WATCH
 from slideseek.archive.slide_table import SlideTable
 from slideseek.digests import Seal
 from slideseek.errors import SlideseekError
@@ -107,15 +107,15 @@ class Catalog:
         before = self.stage(record.slide_id, record.stage, record.settings)
         attempts = before.attempts + 1 if before else 1
         self._db.execute(
-            "INSERT INTO stages VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT DO UPDATE SET key = excluded.key,"
+            "INSERT INTO stages VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT DO UPDATE SET key = excluded.key,"
             " status = excluded.status, cause = excluded.cause, fix = excluded.fix, notes = excluded.notes,"
             " attempts = excluded.attempts, seconds = excluded.seconds, items = excluded.items,"
             " bytes = excluded.bytes, unreadable = excluded.unreadable, filled = excluded.filled,"
-            " updated = excluded.updated",
+            " updated = excluded.updated, made_by = excluded.made_by",
             (
                 *(record.slide_id, record.stage, record.settings, record.key, record.status, record.cause),
                 *(record.fix, json.dumps(record.notes), attempts, record.seconds, record.items, record.bytes),
-                *(record.unreadable, record.filled, now()),
+                *(record.unreadable, record.filled, now(), record.made_by),
             ),
         )
 
@@ -157,6 +157,16 @@ class Catalog:
         """Drop a damaged payload; it will be computed again."""
         self._db.execute("DELETE FROM payloads WHERE key = ?", (key,))
 
+    def drop_results(self, stage: Stage, settings: str) -> None:
+        """Drop all results of a stage with some settings, and their records; they will be computed again."""
+        where = "FROM stages WHERE stage = ? AND settings = ?"
+        self._db.execute(f"DELETE FROM payloads WHERE key IN (SELECT key {where})", (stage, settings))
+        self._db.execute(f"DELETE {where}", (stage, settings))
+
+    def drop_model(self, settings: str) -> None:
+        """Forget the model for an encoder's settings; it will be fitted again."""
+        self._db.execute("DELETE FROM models WHERE settings = ?", (settings,))
+
     def codes(self, settings: str, slide_ids: Sequence[str] | None = None) -> Iterator[tuple[str, Payload]]:
         """Yield (slide id, payload) for the codes made with `settings`: of all slides in order, or of some."""
         query = (
@@ -180,6 +190,11 @@ class Catalog:
         row = self._db.execute(
             "SELECT resolved FROM engines WHERE name = ? AND signature = ?", (name, signature)
         ).fetchone()
+        return dict(json.loads(row[0])) if row else None
+
+    def last_engine(self, name: str) -> dict[str, Any] | None:
+        """Return an engine's resolved configuration from its last build, whatever has changed since."""
+        row = self._db.execute("SELECT resolved FROM engines WHERE name = ?", (name,)).fetchone()
         return dict(json.loads(row[0])) if row else None
 
     def put_engine(self, name: str, signature: str, resolved: Mapping[str, Any]) -> None:
@@ -220,6 +235,10 @@ class Catalog:
             ),
         )
         self.changes.forget_settled()
+
+    def drop_index(self, engine: str) -> None:
+        """Forget the saved index of an engine; it will be built again from the codes."""
+        self._db.execute("DELETE FROM indexes WHERE engine = ?", (engine,))
 
     # Runs
 
@@ -317,13 +336,14 @@ def connect(path: Path, create: bool = False) -> sqlite3.Connection:
         raise SlideseekError(f"{path} is not a slideseek catalogue", "restore it from a backup")
     if version == 0:
         connection.executescript(f"BEGIN IMMEDIATE;{TABLES}{WATCH}PRAGMA user_version = {VERSION};COMMIT;")
-    if version == 1 and not writable:
+    if 0 < version < VERSION and not writable:
         connection.close()
         raise SlideseekError(
             f"{path} was written by an older slideseek and cannot be upgraded: it is read-only",
             "open it once with write permission, for example with 'slideseek status'",
         )
-    if version == 1:
-        connection.executescript(f"BEGIN IMMEDIATE;{FROM_1}PRAGMA user_version = {VERSION};COMMIT;")
+    if 0 < version < VERSION:
+        steps = (FROM_1 if version == 1 else "") + FROM_2
+        connection.executescript(f"BEGIN IMMEDIATE;{steps}PRAGMA user_version = {VERSION};COMMIT;")
     connection.row_factory = sqlite3.Row
     return connection

@@ -7,6 +7,7 @@ unwritten parts, no shape larger than the file can hold.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from pathlib import Path
 
 import h5py
@@ -14,7 +15,7 @@ import numpy as np
 
 from slideseek.archive.files import replacing
 from slideseek.errors import DamagedError
-from slideseek.types import Float32, Int32, Patches
+from slideseek.types import Float32, Float64, Int32, Patches
 
 MAX_WIDTH = 1 << 20
 MAX_ROWS = 1 << 31
@@ -27,6 +28,16 @@ MAX_PACKING = 100
 
 MAPPED_BYTES = 8 << 20
 """Bytes above which features are memory-mapped, so a slide of any size fits; below it, reading is cheaper."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StoredFeatures:
+    """The content of a feature file, as in `slideseek.types.Bag`; sides and mpp are None where it does not say."""
+
+    features: Float32
+    xy: Int32
+    sides: Float64 | None
+    mpp: float | None
 
 
 def write_features(path: Path, features: Float32, patches: Patches, slide_mpp: float, key: str) -> None:
@@ -43,7 +54,7 @@ def write_features(path: Path, features: Float32, patches: Patches, slide_mpp: f
         file.attrs["slideseek_key"] = key
 
 
-def read_features(path: Path) -> tuple[Float32, Int32]:
+def read_features(path: Path) -> StoredFeatures:
     """Read features float32 (n, width) and coordinates int32 (n, 2); an invalid file is a `DamagedError`.
 
     Large features stored contiguously, as `write_features` does, are memory-mapped read-only and loaded as needed.
@@ -57,10 +68,21 @@ def read_features(path: Path) -> tuple[Float32, Int32]:
                 raise ValueError(f"'coords' has shape {coords.shape}, not ({len(features)}, 2)")
             if features.dtype.kind != "f" or coords.dtype.kind not in "iuf":
                 raise ValueError(f"'features' is {features.dtype}, 'coords' is {coords.dtype}")
-            return _rows(path, features), np.asarray(coords[:], dtype=np.int32)
+            xy = np.asarray(coords[:], dtype=np.int32)
+            return StoredFeatures(_rows(path, features), xy, *_geometry(file, coords))
     except (OSError, RuntimeError, KeyError, ValueError) as error:
         why = " ".join(str(error).split())
         raise DamagedError(f"{path} is not a valid feature file ({why})", "write it again") from error
+
+
+def _geometry(file: h5py.File, coords: h5py.Dataset) -> tuple[Float64 | None, float | None]:
+    """Return the side of each patch in level-0 pixels, float64 (n,), and µm per level-0 pixel, where the file says."""
+    if "mpp" not in file or not {"patch_size", "level0_mpp"} <= set(coords.attrs):
+        return None, None
+    mpp, slide_mpp = sound_dataset(file, "mpp"), float(coords.attrs["level0_mpp"])
+    if mpp.shape != (len(coords),) or not 0 < slide_mpp < math.inf:
+        raise ValueError("'mpp' does not state the resolution of each patch")
+    return int(coords.attrs["patch_size"]) * np.asarray(mpp[:], dtype=np.float64) / slide_mpp, slide_mpp
 
 
 def _rows(path: Path, features: h5py.Dataset) -> Float32:

@@ -49,8 +49,8 @@ def load_bag(root: Path, payload: Payload, slide_id: str, site: str, trusted: bo
         raise DamagedError(f"{path} is missing", "run 'slideseek build' to compute it again")
     if not trusted and sha256_file(path) != payload.sha256:
         raise _damaged(payload)
-    features, xy = read_features(path)
-    return Bag(slide_id, features, xy, site)
+    stored = read_features(path)
+    return Bag(slide_id, stored.features, stored.xy, site, stored.sides, stored.mpp)
 
 
 def pack_code(key: str, code: Code, spec: CodeSpec) -> Payload:

@@ -17,7 +17,8 @@ class StageRecord:
     """The state of one slide at one stage with one set of settings.
 
     key: content-and-settings key of the result. items: patches, features or code rows. seconds: wall time of
-    the last attempt. unreadable: regions that could not be decoded. filled: pixels filled with background.
+    the last attempt. unreadable: regions that could not be decoded. filled: pixels filled with background. made_by:
+    distribution and version of the component; "" for results of an older slideseek.
     """
 
     slide_id: str
@@ -35,6 +36,7 @@ class StageRecord:
     unreadable: int = 0
     filled: int = 0
     updated: str = ""
+    made_by: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-VERSION = 2
+VERSION = 3
 
 TABLES = """
 CREATE TABLE slides (
@@ -39,6 +39,7 @@ CREATE TABLE stages (
     unreadable INTEGER NOT NULL,
     filled INTEGER NOT NULL,
     updated TEXT NOT NULL,
+    made_by TEXT NOT NULL DEFAULT '',
     PRIMARY KEY (slide_id, stage, settings)
 ) STRICT;
 CREATE INDEX stages_by_key ON stages (key);
@@ -149,6 +150,9 @@ DELETE FROM stages WHERE stage <> 'select' AND status <> 'failed'
 {WATCH}
 """
 """Saved indexes are dropped: version 1 did not list what changed after they were saved."""
+
+FROM_2 = "ALTER TABLE stages ADD COLUMN made_by TEXT NOT NULL DEFAULT '';"
+"""Results of version 2 do not say who made them."""
 
 QUERY_LOG = """
 CREATE TABLE IF NOT EXISTS query_engines (signature TEXT PRIMARY KEY, resolved TEXT NOT NULL) STRICT;

@@ -9,6 +9,10 @@ from slideseek.building.reporting import BuildSummary, SlideReport
 from slideseek.engine import Engine
 from slideseek.errors import SlideseekError
 from slideseek.indexing.stage_cache import StageCache
+from slideseek.plugins import ComponentKind
+
+KIND_OF_STAGE: dict[Stage, ComponentKind] = {"select": "selector", "featurize": "featurizer", "encode": "encoder"}
+"""The component whose result a stage stores."""
 
 NO_TISSUE = (
     "no patch to select: no tissue found, or no patch with enough of it",
@@ -59,6 +63,7 @@ class Attempts:
             bytes=(root / payload.file).stat().st_size if payload.file else len(payload.data or b""),
             unreadable=facts.unreadable if facts else 0,
             filled=facts.filled if facts else 0,
+            made_by=engine.resolved.makers.get(KIND_OF_STAGE[stage], ""),
         )
         self._stages.keep(record, payload)
         return SlideReport(slide.id, "failed" if cause else "ok", cause, fix, record.notes)

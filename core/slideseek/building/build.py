@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from typing import Literal, TypeAlias, get_args
 
 from slideseek.archive.archive import Archive
 from slideseek.archive.bags import ArchiveBags
@@ -30,10 +31,12 @@ from slideseek.building.run_report import write_run_report
 from slideseek.digests import digest
 from slideseek.engine import Engine, pack_resolved, signature
 from slideseek.errors import DamagedError, SlideseekError
+from slideseek.indexing.live_index import changed_makers, open_engine
 from slideseek.indexing.stage_cache import StageCache
-from slideseek.interfaces import BatchEncoder, Checkpointed
 from slideseek.types import Bag, Code
 from slideseek.version import __version__
+
+RecomputeStage: TypeAlias = Literal["select", "featurize", "fit", "encode", "index"]
 
 ENCODE_BATCH, ENCODE_BYTES = 16, 64 * 2**20
 """Slides encoded together at most, and bytes of their features: enough to share the cost of a pass."""
@@ -45,10 +48,11 @@ class BuildOptions:
 
     refit: fit trainable encoders again. workers: slides read ahead, 0 for none. patience: seconds without progress
     before giving up on reading a slide. verify: first check everything stored against its SHA-256, and recompute what
-    is damaged.
+    is damaged. recompute: stages to compute again, with all that depends on them, although nothing has changed.
     """
 
     refit: bool = False
+    recompute: tuple[RecomputeStage, ...] = ()
     workers: int = 1
     patience: float = 600.0
     verify: bool = False
@@ -78,6 +82,8 @@ class Builder:
             config = json.dumps({engine.name: engine.resolved.settings for engine in self.engines}, sort_keys=True)
             versions = {"slideseek": __version__, "python": platform.python_version()}
             run = self.catalog.start_run("build", config, versions)
+            self._report_changed_makers()
+            self._drop_for_recompute()
             with self.catalog.transaction():
                 for engine in self.engines:
                     self.catalog.put_engine(
@@ -101,6 +107,46 @@ class Builder:
                     self.archive, run, outcome, self.summary, self.engines, self.summary.notes
                 )
         return self.summary
+
+    def _report_changed_makers(self) -> None:
+        """Note every component whose code has changed: what it made is computed again, with all that depends on it."""
+        for engine in self.engines:
+            for kind, change in changed_makers(self.archive, engine).items():
+                again = {"selector": "patches, features and codes", "featurizer": "features and codes"}
+                what = again.get(kind, "codes" if kind == "encoder" else "")
+                if what:
+                    self._note(f"engine {engine.name!r}: {change}; its {what} are computed again")
+
+    def _drop_for_recompute(self) -> None:
+        """Drop what was asked to be computed again, and all that depends on it, in every engine that shares it."""
+        order: tuple[RecomputeStage, ...] = get_args(RecomputeStage)
+        if not self.options.recompute:
+            return
+        first = order[min(map(order.index, self.options.recompute))]
+        pixels = {"select", "featurize"}
+        with self.catalog.transaction():
+            for engine in self._sharing(first) if first in pixels else self.engines:
+                codes = self.stages.settings_digest(engine, "encode")
+                self.catalog.drop_index(engine.name)
+                if first != "index":
+                    self.catalog.drop_results("encode", codes)
+                if first in pixels | {"fit"}:
+                    self.catalog.drop_model(engine.encoder_digest)
+                if first in pixels:
+                    self.catalog.drop_results("featurize", engine.feature_digest)
+                if first == "select":
+                    self.catalog.drop_results("select", engine.select_digest)
+
+    def _sharing(self, first: RecomputeStage) -> list[Engine]:
+        """Return the engines of the archive that share patches, or features, with one that is built."""
+        found: list[Engine] = list(self.engines)
+        for config in self.archive.config.engines:
+            with suppress(SlideseekError):  # an engine that cannot be used has nothing to keep up to date
+                other = open_engine(self.archive, config, self.engines[0].registry)
+                same = [one.select_digest if first == "select" else one.feature_digest for one in self.engines]
+                if (other.select_digest if first == "select" else other.feature_digest) in same:
+                    found.append(other)
+        return list({engine.name: engine for engine in found}.values())
 
     def _verify(self) -> None:
         """Drop every stored result that is outdated or damaged; it is computed again."""
@@ -153,11 +199,12 @@ class Builder:
         encoder = engine.trainable
         if encoder is None:
             return
+        owner = engine.owner("encoder")
         known = self.catalog.work.ready(engine.feature_digest)
         model = self.catalog.model(engine.encoder_digest)
         if model is not None and not self.options.refit:
             try:
-                load_model(self.archive.root, encoder, model)
+                owner.call("load()", load_model, self.archive.root, encoder, model)
                 if model.learnt_from != _learnt_from(known):
                     self._note(
                         f"engine {engine.name!r}: its model was fitted on {model.slides} slides; the archive now has"
@@ -183,17 +230,18 @@ class Builder:
             learnt_from = _learnt_from(self.catalog.work.ready(engine.feature_digest))
             # Named by its training data: a killed training is found again, and only that one.
             training = self.archive.root / "training" / digest([engine.encoder_digest, learnt_from])[:24]
-            if isinstance(encoder, Checkpointed):
-                training.mkdir(parents=True, exist_ok=True)
-                try:
-                    encoder.fit_in(training, bags, labels, groups, partial(self.reporter.epoch, engine.name))
-                finally:
-                    if not any(training.iterdir()):  # a rejected fit leaves nothing behind
-                        training.rmdir()
-            else:
-                encoder.fit(bags, labels, groups)
+            training.mkdir(parents=True, exist_ok=True)
+            try:
+                engine.fit(bags, labels, groups, training, partial(self.reporter.epoch, engine.name))
+            finally:
+                if not any(training.iterdir()):  # no checkpoint, or a rejected fit: nothing is left behind
+                    training.rmdir()
             seconds = time.perf_counter() - started
-            row = save_model(self.archive.root, encoder, engine.encoder_digest, learnt_from, len(ready), seconds)
+            row = owner.call(
+                "save()",
+                save_model,
+                *(self.archive.root, encoder, engine.encoder_digest, learnt_from, len(ready), seconds),
+            )
             with self.catalog.transaction():
                 self.catalog.put_model(row)
             if training.exists():
@@ -214,7 +262,7 @@ class Builder:
     def _batches(self, engine: Engine, slides: Sequence[SlideRow]) -> Iterator[list[SlideRow]]:
         """Yield the slides to encode together: one by one unless the encoder takes several."""
         batch: list[SlideRow] = []
-        held, most = 0, ENCODE_BATCH if isinstance(engine.encoder, BatchEncoder) else 1
+        held, most = 0, ENCODE_BATCH if engine.batches else 1
         for slide in slides:
             record = self.stages.record(engine, "featurize", slide)
             size = 4 * engine.featurizer.width * record.items if record else 0
@@ -232,7 +280,7 @@ class Builder:
         if len(slides) > 1:
             started = time.perf_counter()
             # Whatever goes wrong in a batch, each slide is then encoded alone, and the one to blame is named.
-            with suppress(Exception):
+            with suppress(SlideseekError):
                 bags = [self._bag(engine, slide) for slide in slides if self._uncoded(engine, slide)]
                 codes = engine.encode_many(bags)
                 share = (time.perf_counter() - started) / max(1, len(codes))

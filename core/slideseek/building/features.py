@@ -27,10 +27,10 @@ from slideseek.building.prefetch import (
     read_slide,
 )
 from slideseek.building.reporting import SlideReport
-from slideseek.engine import Engine
+from slideseek.engine import Engine, make_bag
 from slideseek.errors import SlideError, SlideseekError
 from slideseek.indexing.stage_cache import StageCache, feature_folder
-from slideseek.types import Bag, Float32, Int64, Patches, UInt8
+from slideseek.types import Float32, Int64, Patches, UInt8
 
 RANK = ("failed", "ok", "skipped")
 """Of several engines' reports on one slide, the first outcome in this order is shown."""
@@ -99,16 +99,10 @@ class FeaturePhase:
         return _Plan(slide, SlideTask(slide, path, outline, tuple(selections)), reports)
 
     def _warm_up(self, engine: Engine) -> None:
-        """Load a featurizer's network before its first slide: bad weights are one error, not one per slide."""
-        if engine.feature_digest in self._warm:
-            return
-        self._warm.add(engine.feature_digest)
-        try:
-            engine.features(np.zeros((0, 224, 224, 3), np.uint8))
-        except SlideseekError:
-            raise
-        except Exception as error:  # an unexpected error: the first slide that hits it reports it
-            as_slide_error("loading", error)
+        """Try a featurizer before its first slide: bad weights or a wrong width are one error, not one per slide."""
+        if engine.feature_digest not in self._warm:
+            self._warm.add(engine.feature_digest)
+            engine.probe_features()
 
     def _consume(self, plan: _Plan, messages: Iterator[Message]) -> None:
         """Turn a slide's messages into committed records; any error goes into this slide's report."""
@@ -149,7 +143,7 @@ class FeaturePhase:
             return self._attempts.fail(engine, "featurize", slide, error, work.seconds)
         rows = np.concatenate(work.rows)
         patches = Patches(slide.id, work.patches.xy[rows], work.patches.size, work.patches.mpp[rows])
-        bag = Bag(slide.id, np.concatenate(work.features), patches.xy, slide.record.site)
+        bag = make_bag(slide.id, np.concatenate(work.features), work.patches, rows, slide.record.site, facts.mpp)
         key = self._stages.key(engine, "featurize", slide)
         folder = feature_folder(engine.feature_digest)
         payload = store_features(self._archive.root, folder, key, bag, patches, facts.mpp)

@@ -20,6 +20,12 @@ if TYPE_CHECKING:
 @archive_option
 @click.option("--engine", "names", multiple=True, help="Build only this engine (may be repeated; default: all).")
 @click.option("--verify", is_flag=True, help="First check everything stored; damaged results are computed again.")
+@click.option(
+    "--recompute",
+    multiple=True,
+    type=click.Choice(("select", "featurize", "fit", "encode", "index")),
+    help="Compute this stage and all that depend on it again, although nothing has changed (may be repeated).",
+)
 @click.option("--refit", is_flag=True, help="Fit trainable encoders again, on all current slides.")
 @click.option(
     "--workers", default=1, show_default=True, type=click.IntRange(0, 64), help="Slides to read ahead while computing."
@@ -33,7 +39,14 @@ if TYPE_CHECKING:
 )
 @json_option
 def command(
-    folder: Path | None, names: tuple[str, ...], refit: bool, workers: int, patience: float, verify: bool, as_json: bool
+    folder: Path | None,
+    names: tuple[str, ...],
+    recompute: tuple[Any, ...],
+    refit: bool,
+    workers: int,
+    patience: float,
+    verify: bool,
+    as_json: bool,
 ) -> int:
     """Select, featurize, fit, encode and index what is not done yet.
 
@@ -44,7 +57,7 @@ def command(
     from slideseek.building.build import BuildOptions
     from slideseek.cli.progress import make_reporter
 
-    options = BuildOptions(refit=refit, workers=workers, patience=patience, verify=verify)
+    options = BuildOptions(refit=refit, workers=workers, patience=patience, verify=verify, recompute=recompute)
     with open_archive(folder) as archive, make_reporter() as reporter:
         reporter.loading("engines")
         summary = archive.build(names, options=options, reporter=reporter)

@@ -39,7 +39,10 @@ def _print_contributions(evidence: Evidence, query_id: str, hit_id: str, count: 
             part = float(parts[number])
             rows.append([str(rank), f"{number} at {_place(squares, number)}", f"{part:+.6f}", evidence.share(part)])
         print_table(("", f"patch of {slide_id}", "adds", "share"), rows, right=(0, 2, 3))
-        click.echo(f"similarity {evidence.value:.6f}: {len(parts)} patches of {slide_id} add up to it")
+        if evidence.kind == "contributions":
+            click.echo(f"similarity {evidence.value:.6f}: {len(parts)} patches of {slide_id} add up to it")
+        else:
+            click.echo(f"distance {evidence.value:.6g} ({evidence.measure}): it grows by this much without the patch")
 
 
 def _place(squares: PatchSquares, number: int) -> str:

@@ -74,13 +74,13 @@ def _configured(folder: Path, registry: Registry) -> Iterator[dict[str, Any]]:
 def _card(registry: Registry, config: ComponentConfig, with_fingerprint: bool = False) -> dict[str, Any]:
     from slideseek.config import make_component
     from slideseek.errors import SlideseekError
-    from slideseek.interfaces import Described, Fingerprinted
+    from slideseek.interfaces import Described, Fingerprinted, implements
 
     known: dict[str, Any] = {}
     try:
         made = make_component(registry, config, config.use)
-        known |= asdict(made.card()) if isinstance(made, Described) else {"width": made.width}
-        if with_fingerprint and isinstance(made, Fingerprinted):
+        known |= asdict(made.card()) if implements(made, Described) else {"width": made.width}
+        if with_fingerprint and implements(made, Fingerprinted):
             known["fingerprint"] = made.fingerprint()
     except SlideseekError as error:  # it needs options, cannot be loaded here, or its width depends on absent weights
         known["problem"] = error.cause

@@ -42,6 +42,7 @@ HOW_TO_GIVE = {
     "patient": "pass --patient",
     "center": "pass --center",
     "mpp": "pass --mpp",
+    "options": "pass --set NAME=VALUE",
 }
 """How to pass each search parameter on the command line, for error messages."""
 

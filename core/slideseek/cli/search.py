@@ -65,6 +65,13 @@ MAX_EVIDENCE = 1000
 @mpp_option
 @mag_option
 @click.option(
+    "--set",
+    "options",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="An option of the index or the reranker for this search only, such as depth=200 (may be repeated).",
+)
+@click.option(
     "--evidence",
     "top",
     is_flag=False,
@@ -97,6 +104,7 @@ def command(
     center: str,
     mpp: float | None,
     mag: float | None,
+    options: tuple[str, ...],
     top: str | None,
     calibrate: bool,
     as_json: bool,
@@ -130,6 +138,7 @@ def command(
         where=where,
         include_same_patient=include_same_patient,
         exclude_center=exclude_center,
+        options=options,
     )
     with open_archive(folder) as archive:
         result = archive.run(request, engine=name, source="search")

@@ -8,20 +8,21 @@ build need not rewrite the files while the list is short, and nothing has to be 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
 from slideseek.archive.archive import Archive
 from slideseek.archive.columns import SlideColumns
 from slideseek.archive.payloads import unpack_code
 from slideseek.archive.records import IndexRow, Payload
+from slideseek.boundary import CheckedIndex
 from slideseek.config import EngineConfig
 from slideseek.digests import broken_seal
-from slideseek.engine import Engine, make_engine, recall_engine, signature
+from slideseek.engine import Engine, make_engine, recall_engine, signature, unpack_resolved
 from slideseek.errors import DamagedError, one_line
 from slideseek.indexing.stage_cache import StageCache
-from slideseek.interfaces import Index
-from slideseek.plugins import Registry
+from slideseek.plugins import ComponentKind, Registry
 from slideseek.types import Code
 
 
@@ -31,7 +32,7 @@ class LiveIndex:
     notes: on the currently open index. slides: number of slides in the archive when it was opened.
     """
 
-    index: Index
+    index: CheckedIndex
     columns: SlideColumns
 
     def __init__(self, archive: Archive, engine: Engine, stages: StageCache) -> None:
@@ -63,8 +64,30 @@ class LiveIndex:
 
 def open_engine(archive: Archive, config: EngineConfig, registry: Registry) -> Engine:
     """Return an engine to search with: as last built, without importing its components, or newly made."""
-    packed = archive.catalog.engine(config.name, signature(config, registry))
+    made = signature(config, registry)
+    packed = archive.catalog.engine(config.name, made) if made else None
     return recall_engine(config, registry, packed) if packed else make_engine(config, registry)
+
+
+def changed_makers(archive: Archive, engine: Engine) -> dict[ComponentKind, str]:
+    """Return, by kind, the components whose code has changed since the last build although their options have not.
+
+    Their results, and all that depend on them, are not used until they are computed again.
+    """
+    packed = archive.catalog.last_engine(engine.name)
+    if packed is None:
+        return {}
+    then, found = unpack_resolved(packed), {}
+    for kind, now in engine.resolved.settings.items():
+        before = then.settings.get(kind)
+        if before is not None and before != now and _options(before) == _options(now):
+            use, old, new = now["use"], then.makers.get(kind, "an older slideseek"), engine.resolved.makers[kind]
+            found[kind] = f"{kind} {use!r} was {old}, and is now {new}"
+    return found
+
+
+def _options(settings: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in settings.items() if name not in ("made_by", "fingerprint")}
 
 
 def index_is_fresh(archive: Archive, engine: Engine, stages: StageCache) -> bool:
@@ -73,7 +96,7 @@ def index_is_fresh(archive: Archive, engine: Engine, stages: StageCache) -> bool
     return row is not None and is_usable(row, engine, stages.settings_digest(engine, "encode"))
 
 
-def open_index(archive: Archive, engine: Engine, stages: StageCache) -> tuple[Index, tuple[str, ...]]:
+def open_index(archive: Archive, engine: Engine, stages: StageCache) -> tuple[CheckedIndex, tuple[str, ...]]:
     """Open an engine's saved index and bring it up to date; return it with notes.
 
     An index that cannot be used is replaced, in memory, by one built from the catalogue's codes.
@@ -109,7 +132,7 @@ def is_usable(row: IndexRow, engine: Engine, codes: str) -> bool:
     return (row.settings, row.codes) == (engine.index_digest, codes)
 
 
-def up_to_date(archive: Archive, engine: Engine, row: IndexRow) -> tuple[Index, list[str]]:
+def up_to_date(archive: Archive, engine: Engine, row: IndexRow) -> tuple[CheckedIndex, list[str]]:
     """Return a saved index with all changes since applied, and the keys of damaged codes."""
     catalog = archive.catalog
     index = engine.new_index()
@@ -124,7 +147,7 @@ def up_to_date(archive: Archive, engine: Engine, row: IndexRow) -> tuple[Index, 
     return index, damaged
 
 
-def from_codes(archive: Archive, engine: Engine, codes: str) -> tuple[Index, list[str]]:
+def from_codes(archive: Archive, engine: Engine, codes: str) -> tuple[CheckedIndex, list[str]]:
     """Return an index built from the catalogue's codes, and the keys of damaged codes."""
     index = engine.new_index()
     sound, damaged = _unpacked(archive.catalog.codes(codes))

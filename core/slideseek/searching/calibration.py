@@ -38,7 +38,7 @@ def calibrate(searcher: Searcher, request: Request, sample: int = SAMPLE) -> dic
     places = np.unique(np.linspace(0, len(ids) - 1, min(sample, len(ids))).round().astype(int))
     queries = [searcher.queries.stored(ids[place]) for place in places.tolist()]
     usable = [query for query in queries if _is_usable(query, request)]
-    how = request.k, request.mode, request.where, request.exclude_center
+    how = request.k, request.mode, request.where, request.exclude_center, request.options
     counts: dict[str, dict[float, tuple[int, int]]] = {name: {} for name in VOTED}
     for query, answer in zip(usable, searcher.search_many(usable, *how)):
         for name, table in counts.items():

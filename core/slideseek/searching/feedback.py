@@ -46,6 +46,7 @@ def more_like_these(
     where: Sequence[str] = (),
     include_same_patient: bool = False,
     exclude_center: bool = False,
+    options: Sequence[str] = (),
 ) -> Answer:
     """Return the k slides most similar to a query and the relevant slides, and least similar to the rejected ones."""
     if both := sorted(set(relevant) & set(rejected)):
@@ -63,7 +64,9 @@ def more_like_these(
         notes=tuple(notes),
     )
     pool = min(max(POOL, 20 * k), len(searcher.index.ids))
-    answer = searcher.search(whole, pool, mode, where, include_same_patient, exclude_center)
+    if searcher.engine.config.reranker:
+        whole = replace(whole, notes=(*whole.notes, "codes were compared, and not re-ranked by patches"))
+    answer = searcher.search(whole, pool, mode, where, include_same_patient, exclude_center, options, rerank=False)
     marked = {query.record.id, *relevant, *rejected}
     found = [one for one in answer.found if one.hit.slide_id not in marked]
     pushed = _push_back([one.hit for one in found], searcher, disliked)

@@ -13,11 +13,11 @@ import numpy as np
 
 from slideseek.archive.archive import Archive
 from slideseek.archive.slide_table import SlideRow
-from slideseek.engine import Engine
+from slideseek.engine import Engine, make_bag
 from slideseek.errors import DamagedError, SlideError, SlideseekError, UsageError
 from slideseek.indexing.stage_cache import StageCache
 from slideseek.interfaces import Slide
-from slideseek.searching.patch_squares import PatchSquares, read_squares
+from slideseek.searching.patch_squares import PatchSquares
 from slideseek.slides.area import Area
 from slideseek.slides.image_reader import open_image
 from slideseek.slides.patch_images import patch_images
@@ -38,20 +38,25 @@ class LocatedBag:
             raise ValueError(f"LocatedBag: {len(self.bag)} features and {len(self.squares)} squares")
 
     @classmethod
+    def of(cls, bag: Bag) -> LocatedBag:
+        """Return a bag with its squares; a bag that does not state them is a `DamagedError`."""
+        if bag.sides is None:
+            cause = f"the features of slide {bag.slide_id!r} do not state the size of their patches"
+            raise DamagedError(cause, "run 'slideseek build --verify'")
+        return cls(bag, PatchSquares(bag.xy, bag.sides))
+
+    @classmethod
     def joined(cls, slide_id: str, site: str, parts: Sequence[LocatedBag]) -> LocatedBag:
         """Return the bags of several slides as one."""
         squares = PatchSquares.joined([(part.bag.slide_id, part.squares) for part in parts])
-        return cls(Bag(slide_id, np.concatenate([part.bag.features for part in parts]), squares.xy, site), squares)
+        features = np.concatenate([part.bag.features for part in parts])
+        mpp = parts[0].bag.mpp if len({part.bag.mpp for part in parts}) == 1 else None  # one scale, or no geometry
+        return cls(Bag(slide_id, features, squares.xy, site, squares.side if mpp else None, mpp), squares)
 
 
 def stored_bag(archive: Archive, engine: Engine, stages: StageCache, slide: SlideRow) -> LocatedBag:
     """Read the features and squares an engine stores for a slide of the archive."""
-    key = stages.key(engine, "featurize", slide)
-    bag = archive.bag(key, slide.record)
-    payload = archive.catalog.payload(key)
-    if payload is None or payload.file is None:
-        raise DamagedError(f"the features of slide {slide.id!r} are missing", "run 'slideseek build'")
-    return LocatedBag(bag, read_squares(archive.root / payload.file))
+    return LocatedBag.of(archive.bag(stages.key(engine, "featurize", slide), slide.record))
 
 
 def fresh_bag(engine: Engine, slide: Slide, patches: Patches, site: str) -> LocatedBag:
@@ -62,9 +67,8 @@ def fresh_bag(engine: Engine, slide: Slide, patches: Patches, site: str) -> Loca
         rows.append(numbers)
     if not rows:
         raise SlideError(f"no patch of slide {slide.id!r} could be read", "copy the slide again from its source")
-    kept = np.concatenate(rows)
-    read = replace(patches, xy=patches.xy[kept], mpp=patches.mpp[kept])
-    return LocatedBag(Bag(slide.id, np.concatenate(features), read.xy, site), PatchSquares.of(read, slide.mpp))
+    bag = make_bag(slide.id, np.concatenate(features), patches, np.concatenate(rows), site, slide.mpp)
+    return LocatedBag.of(bag)
 
 
 def select_in(engine: Engine, slide: Slide, area: Area) -> tuple[Patches, tuple[str, ...]]:
@@ -115,5 +119,6 @@ def patch_bag(
         xy = ((shape - extent) / 2).astype(np.int32)
         pixels = image.read((int(xy[0]), int(xy[1])), side, (mpp or 1.0) * extent / side)
         notes = tuple(image.notes) if mpp else ()
-    bag = Bag(str(path), engine.features(pixels[None]), xy[None], site)
-    return LocatedBag(bag, PatchSquares(xy[None], np.array([extent]))), notes
+    sides = np.array([extent])
+    bag = Bag(str(path), engine.features(pixels[None]), xy[None], site, sides, mpp or field / extent)
+    return LocatedBag(bag, PatchSquares(xy[None], sides)), notes

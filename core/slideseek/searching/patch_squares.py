@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
-import h5py
 import numpy as np
 
-from slideseek.archive.features import sound_dataset
-from slideseek.errors import DamagedError
 from slideseek.types import Float64, Int32, Patches
 
 
@@ -50,16 +46,3 @@ class PatchSquares:
             np.concatenate([fields.side for _, fields in parts]),
             tuple(slide_id for slide_id, fields in parts for _ in range(len(fields))),
         )
-
-
-def read_squares(path: Path) -> PatchSquares:
-    """Read the squares from a feature file of the archive; raise `DamagedError` if they are missing."""
-    try:
-        with h5py.File(path, "r") as file:
-            coords, mpp = sound_dataset(file, "coords"), sound_dataset(file, "mpp")
-            size, slide_mpp = int(coords.attrs["patch_size"]), float(coords.attrs["level0_mpp"])
-            xy = np.asarray(coords[:], dtype=np.int32)
-            return PatchSquares.of(Patches("", xy, size, np.asarray(mpp[:], dtype=np.float64)), slide_mpp)
-    except (OSError, RuntimeError, KeyError, ValueError) as error:
-        why = " ".join(str(error).split())
-        raise DamagedError(f"{path} does not state its patches ({why})", "run 'slideseek build --verify'") from error

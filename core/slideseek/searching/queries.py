@@ -14,6 +14,7 @@ from slideseek.archive.slide_table import SlideRow
 from slideseek.did_you_mean import did_you_mean
 from slideseek.engine import Engine, make_engine
 from slideseek.errors import ParameterError, SlideseekError, UsageError
+from slideseek.indexing.live_index import changed_makers
 from slideseek.indexing.stage_cache import StageCache
 from slideseek.interfaces import Slide
 from slideseek.searching.located_bags import LocatedBag, fresh_bag, patch_bag, select_in, stored_bag
@@ -188,8 +189,10 @@ class QueryMaker:
             return self._engine
         now = make_engine(self._engine.config, self._engine.registry)
         if now.resolved != self._engine.resolved:
+            changes = "; ".join(changed_makers(self._archive, now).values())
             raise SlideseekError(
-                f"the components of engine {self._engine.name!r} have changed since it was built",
+                f"the components of engine {self._engine.name!r} have changed since it was built"
+                + (f" ({changes})" if changes else ""),
                 "run 'slideseek build', then search again",
             )
         self._engine = now
@@ -197,7 +200,7 @@ class QueryMaker:
             model = self._archive.catalog.model(now.encoder_digest)
             if model is None:
                 raise SlideseekError(f"engine {now.name!r} is not fitted yet", "run 'slideseek build'")
-            load_model(self._archive.root, encoder, model)
+            now.owner("encoder").call("load()", load_model, self._archive.root, encoder, model)
         self._ready = True
         return now
 

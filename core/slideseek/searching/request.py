@@ -19,7 +19,7 @@ UPLOADED = "uploaded image "
 QueryKind: TypeAlias = Literal["slide", "region", "patch", "case"]
 
 _OF_QUERY = ("text", "kind", "region", "annotation", "site", "patient", "center", "mpp")
-_LISTS = ("where", "relevant", "rejected")
+_LISTS = ("where", "relevant", "rejected", "options")
 
 
 def query_kind(region: str | None, patch: bool, case: bool) -> QueryKind:
@@ -36,7 +36,8 @@ class Request:
     text: the id of a slide in the archive, a slide file, a patch image or a patient, depending on `kind`. region:
     `x,y,w,h` as `Region.parse` reads it, or a GeoJSON file; `annotation` then names one of its annotations. site,
     patient, center, mpp: what is known about a file. relevant and rejected: ids of slides marked by the user; with
-    any, the search is for more slides like the relevant ones.
+    any, the search is for more slides like the relevant ones. options: `name=value`, options of the index or the
+    reranker for this search only.
     """
 
     text: str
@@ -54,6 +55,7 @@ class Request:
     exclude_center: bool = False
     relevant: tuple[str, ...] = ()
     rejected: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.kind not in get_args(QueryKind):
@@ -71,7 +73,7 @@ class Request:
     def run(self, searcher: Searcher, query: Query | None = None) -> Result:
         """Create the query and search with it. query: the result of an earlier `query()`, to reuse it."""
         query = self.query(searcher) if query is None else query
-        how = self.mode, self.where, self.include_same_patient, self.exclude_center
+        how = self.mode, self.where, self.include_same_patient, self.exclude_center, self.options
         if self.relevant or self.rejected:
             answer = more_like_these(searcher, query, self.relevant, self.rejected, self.k, *how)
         else:
@@ -139,7 +141,7 @@ class Request:
 
     def settings(self) -> str:
         """Describe the search options in one line."""
-        parts = [f"k = {self.k}", *self.where]
+        parts = [f"k = {self.k}", *self.where, *self.options]
         if self.include_same_patient:
             parts.append("own patient included")
         if self.exclude_center:

@@ -11,14 +11,16 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from slideseek.archive.archive import Archive
+from slideseek.boundary import CheckedIndex
 from slideseek.engine import Engine
 from slideseek.errors import ParameterError, SlideseekError, UsageError
-from slideseek.indexing.live_index import LiveIndex, open_engine
+from slideseek.indexing.live_index import LiveIndex, changed_makers, open_engine
 from slideseek.indexing.stage_cache import StageCache
-from slideseek.interfaces import BatchIndex, Index, StatesExactness
+from slideseek.interfaces import BatchIndex, StatesExactness, implements
 from slideseek.plugins import Registry, load_registry
 from slideseek.searching.filters import Filter, parse_filter
 from slideseek.searching.queries import Query, QueryMaker
+from slideseek.searching.reranking import Tuned, reranked, tune
 from slideseek.searching.votes import Vote, vote
 from slideseek.types import Hit, Mask, SlideRecord
 
@@ -72,7 +74,17 @@ class Searcher:
         self._slides = archive.catalog.slides
         self._live = LiveIndex(archive, engine, self.stages)
         if not len(self.index.ids):
-            raise SlideseekError(f"engine {engine.name!r} has no indexed slides", "run 'slideseek build'")
+            raise self._empty()
+
+    def _empty(self) -> SlideseekError:
+        """Return the error for an index without slides: nothing was built, or by other code than is installed now."""
+        if changes := changed_makers(self.archive, self.engine):
+            cause = "; ".join(changes.values())
+            return SlideseekError(
+                f"engine {self.engine.name!r}: {cause}; codes of the two must not be mixed",
+                "run 'slideseek build' to compute them again, or install the former version",
+            )
+        return SlideseekError(f"engine {self.engine.name!r} has no indexed slides", "run 'slideseek build'")
 
     @classmethod
     def open(cls, archive: Archive, engine: str | None = None, registry: Registry | None = None) -> Searcher:
@@ -81,7 +93,7 @@ class Searcher:
         return cls(archive, open_engine(archive, config, load_registry() if registry is None else registry))
 
     @property
-    def index(self) -> Index:
+    def index(self) -> CheckedIndex:
         """The currently open index; a search first brings it up to date with the catalogue."""
         return self._live.index
 
@@ -109,23 +121,31 @@ class Searcher:
         where: Sequence[str] = (),
         include_same_patient: bool = False,
         exclude_center: bool = False,
+        options: Sequence[str] = (),
+        rerank: bool = True,
     ) -> Answer:
         """Return the k slides nearest to a query.
 
         mode: `vertical` searches only slides of the query's site. where: filters, all of which must hold.
         The query's slide, under any id, and its patient's other slides are excluded unless `include_same_patient`;
-        with `exclude_center` all slides of its centre are excluded too.
+        with `exclude_center` all slides of its centre are excluded too. options: `name=value` for this search, of the
+        index or the reranker. rerank: whether to use the engine's reranker, if it has one.
         """
         filters = self._checked(query, k, mode, where)
+        tuned = self.tuned(options)
         started = time.perf_counter()
         self._live.refresh()
         among = self._shared_mask(query, mode, filters, exclude_center)
         if not include_same_patient:
             among &= ~self.own_patient(query)
+        index, reranker = tuned.index or self.index, tuned.reranker if rerank else None
         # An index without a mask takes its fastest path.
-        hits = self.index.search(query.code, k, None if among.all() else among)
+        depth = k if reranker is None else max(k, reranker.depth)
+        hits = index.search(query.code, depth, None if among.all() else among)
+        if reranker is not None:
+            hits = reranked(self.stages, self.engine, reranker, query.bag(), hits)[:k]
         milliseconds = 1000 * (time.perf_counter() - started)
-        return self._answer(query, mode, hits, among, exclude_center, milliseconds)
+        return self._answer(query, mode, hits, among, exclude_center, milliseconds, reranker is not None)
 
     def search_many(
         self,
@@ -134,6 +154,7 @@ class Searcher:
         mode: Mode = "horizontal",
         where: Sequence[str] = (),
         exclude_center: bool = False,
+        options: Sequence[str] = (),
     ) -> list[Answer]:
         """Return `search` for every query, with patients excluded, in one batch if the index can.
 
@@ -142,9 +163,10 @@ class Searcher:
         """
         index = self.index
         # Only an exact index finds the same hits among more: an approximate one may miss others then.
-        exact = isinstance(index, StatesExactness) and index.exact
-        if not isinstance(index, BatchIndex) or not exact:
-            return [self.search(query, k, mode, where, exclude_center=exclude_center) for query in queries]
+        exact = implements(index.inner, StatesExactness) and index.inner.exact
+        if not implements(index.inner, BatchIndex) or not exact or self.engine.config.reranker or options:
+            alone = {"exclude_center": exclude_center, "options": options}
+            return [self.search(query, k, mode, where, **alone) for query in queries]  # type: ignore[arg-type]
         self._live.refresh()
         groups: dict[bytes, list[int]] = {}
         shared: list[Mask] = []
@@ -159,7 +181,7 @@ class Searcher:
             most = max(int(np.count_nonzero(mask & among)) for mask in own)
             started = time.perf_counter()
             codes = [queries[place].code for place in together]
-            found = self.index.search_many(codes, k + most, None if among.all() else among)  # type: ignore[attr-defined]
+            found = self.index.search_many(codes, k + most, None if among.all() else among)
             milliseconds = 1000 * (time.perf_counter() - started) / len(together)
             for place, hits, mask in zip(together, found, own):
                 left_out = {self.index.ids[row] for row in np.flatnonzero(mask).tolist()}
@@ -167,11 +189,20 @@ class Searcher:
                 answers[place] = self._answer(queries[place], mode, kept, among & ~mask, exclude_center, milliseconds)
         return [answers[place] for place in range(len(queries))]
 
-    def distance(self, query: Query, slide_id: str) -> float | None:
-        """Return the distance the index gives for one slide, as a search shows it; None if it cannot be compared."""
+    def distance(self, query: Query, slide_id: str, options: Sequence[str] = ()) -> float | None:
+        """Return the distance of one slide, as a search shows it; None if it cannot be compared."""
         # Not cached between calls: the index follows the archive.
-        hits = self.index.search(query.code, 1, self._live.columns.those([slide_id]))
+        tuned = self.tuned(options)
+        hits = (tuned.index or self.index).search(query.code, 1, self._live.columns.those([slide_id]))
+        if hits and tuned.reranker is not None:
+            hits = reranked(self.stages, self.engine, tuned.reranker, query.bag(), hits)
         return hits[0].distance if hits else None
+
+    def tuned(self, options: Sequence[str]) -> Tuned:
+        """Return the index and the reranker with options given for one search."""
+        if not options:
+            return Tuned(None, self.engine.reranker)
+        return tune(self.index, self.engine.reranker, options)
 
     def own_patient(self, query: Query) -> Mask:
         """Return which slides of the index are the query's own, under any id, or its patient's: bool (n,)."""
@@ -202,14 +233,21 @@ class Searcher:
         return among
 
     def _answer(
-        self, query: Query, mode: Mode, hits: Sequence[Hit], among: Mask, exclude_center: bool, milliseconds: float
+        self,
+        query: Query,
+        mode: Mode,
+        hits: Sequence[Hit],
+        among: Mask,
+        exclude_center: bool,
+        milliseconds: float,
+        reranked: bool = False,
     ) -> Answer:
         rows = [(hit, row.record) for hit in hits if (row := self._slides.get(hit.slide_id)) is not None]
         found = [Found(rank, hit, record) for rank, (hit, record) in enumerate(rows, start=1)]
         return Answer(
             query.record,
             self.engine.name,
-            self.engine.spec.unit,
+            "" if reranked else self.engine.spec.unit,
             mode,
             found,
             vote(one.record for one in found),

@@ -11,7 +11,7 @@ from PIL import Image, ImageDraw
 from scipy import ndimage
 
 from slideseek.errors import PluginError
-from slideseek.interfaces import Selector, TissueFinder
+from slideseek.interfaces import Selector, TissueFinder, implements
 from slideseek.slides.geojson import mask_from_geojson
 from slideseek.slides.pyramid import PyramidSlide
 from slideseek.slides.reader import open_slide
@@ -58,7 +58,7 @@ def _tissue(slide: PyramidSlide, thumbnail: UInt8, selector: Selector) -> Mask |
     """Return the tissue on the thumbnail, bool (h, w): as outlined, else as the selector reports it, if it can."""
     if slide.contours is not None:
         return mask_from_geojson(slide.contours, slide.dimensions, thumbnail.shape[:2])
-    if not isinstance(selector, TissueFinder):
+    if not implements(selector, TissueFinder):
         return None
     mask = selector.find_tissue(slide, thumbnail)
     if mask.dtype != np.bool_ or mask.shape != thumbnail.shape[:2]:

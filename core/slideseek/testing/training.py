@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import overload
 
 from slideseek.errors import NotFittedError, SlideseekError
-from slideseek.interfaces import Encoder, Trainable
+from slideseek.interfaces import Encoder, Trainable, implements
 from slideseek.testing.checks import Make, require, require_error
 from slideseek.testing.code_equality import require_same_code
 from slideseek.testing.stored_files import require_no_pickle
@@ -50,7 +50,7 @@ class LazyBags(Sequence[Bag]):
 def fitted(make: Make, width: int) -> Encoder:
     """Return a fresh encoder, fitted on toy bags of that feature width if it is trainable."""
     encoder: Encoder = make()
-    if isinstance(encoder, Trainable):
+    if implements(encoder, Trainable):
         bags, labels, groups = toy_bags(width=width)
         encoder.fit(LazyBags(bags), labels, groups)
     return encoder
@@ -83,7 +83,7 @@ def training_checks() -> tuple[Callable[..., None], ...]:
 def unfitted_is_refused(make: Make, width: int) -> None:
     """A trainable encoder raises NotFittedError if it encodes or saves before it is fitted."""
     encoder = make()
-    if not isinstance(encoder, Trainable):
+    if not implements(encoder, Trainable):
         return
     bag = toy_bags(width=width).bags[0]
     fix = f"raise NotFittedError({type(encoder).__name__!r}) while the learnt state is missing"
@@ -106,7 +106,7 @@ def fitting_keeps_the_options(make: Make, width: int) -> None:
 def unknown_labels_are_understood(make: Make, width: int) -> None:
     """`fit` accepts bags with unknown labels (""), or raises SlideseekError because it needs labels."""
     encoder = make()
-    if not isinstance(encoder, Trainable):
+    if not implements(encoder, Trainable):
         return
     bags, labels, groups = toy_bags(width=width)
     partly = tuple("" if number % 3 == 0 else label for number, label in enumerate(labels))
@@ -121,7 +121,7 @@ def unknown_labels_are_understood(make: Make, width: int) -> None:
 def another_width_is_refused(make: Make, width: int) -> None:
     """A fitted encoder raises SlideseekError for features of a different width from those it was fitted on."""
     encoder = fitted(make, width)
-    if not isinstance(encoder, Trainable):
+    if not implements(encoder, Trainable):
         return
     other = toy_bags(seed=1, width=width + 3).bags[0]
     require_error(
@@ -135,7 +135,7 @@ def another_width_is_refused(make: Make, width: int) -> None:
 def saved_encoder_encodes_alike(make: Make, width: int) -> None:
     """An encoder restored by `load` gives exactly the codes of the saved one."""
     encoder, restored = fitted(make, width), make()
-    if not isinstance(encoder, Trainable):
+    if not implements(encoder, Trainable):
         return
     with tempfile.TemporaryDirectory() as folder:
         encoder.save(Path(folder))
@@ -153,7 +153,7 @@ def saved_encoder_encodes_alike(make: Make, width: int) -> None:
 def saved_files_hold_no_pickle(make: Make, width: int) -> None:
     """`save` writes safetensors, JSON, NumPy or CSV files and never a pickle."""
     encoder = fitted(make, width)
-    if not isinstance(encoder, Trainable):
+    if not implements(encoder, Trainable):
         return
     with tempfile.TemporaryDirectory() as folder:
         encoder.save(Path(folder))

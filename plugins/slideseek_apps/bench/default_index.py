@@ -7,7 +7,7 @@ from typing import get_args
 from slideseek.config import ComponentConfig, make_component
 from slideseek.errors import UsageError
 from slideseek.hookspecs import PROJECT
-from slideseek.interfaces import Index, StatesExactness
+from slideseek.interfaces import Index, StatesExactness, implements
 from slideseek.plugins import Registry
 from slideseek.types import CodeKind, CodeSpec
 
@@ -25,7 +25,7 @@ def default_index(registry: Registry, spec: CodeSpec, where: str) -> ComponentCo
     for entry in registry.registrations("index"):
         try:
             made = make_component(registry, ComponentConfig("index", entry.name, {}), where)
-            if isinstance(made, StatesExactness) and made.exact and not made.refuses(spec):
+            if implements(made, StatesExactness) and made.exact and not made.refuses(spec):
                 found.append((entry.distribution != PROJECT, _forms_taken(made, spec.width), entry.name))
         except Exception:  # it lacks a library, needs options, or crashes: the configuration did not name it
             continue

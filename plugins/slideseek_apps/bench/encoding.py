@@ -6,12 +6,12 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from slideseek.boundary import Owner, same_code
 from slideseek.errors import PluginError, SlideseekError
-from slideseek.interfaces import BatchEncoder, Encoder
-from slideseek.types import Bag, Code, SlideRecord
+from slideseek.interfaces import BatchEncoder, Encoder, implements
+from slideseek.types import Bag, Code, CodeSpec, SlideRecord
 from slideseek_apps.bench.grid import CellPlan
 from slideseek_apps.bench.opaque_ids import OpaqueIds
-from slideseek_apps.bench.plugin_output import FIX_PLUGIN, check_batch, check_code, encode_checked, same_code
 
 BATCH_SLIDES = 32
 BATCH_BYTES = 1 << 26
@@ -38,13 +38,18 @@ def encode_slides(plan: CellPlan, encoder: Encoder, opaque: OpaqueIds, records: 
     `encode`, which is checked for the first slide.
     """
     work = _Encoding(plan, encoder, opaque)
-    if isinstance(encoder, BatchEncoder):
+    if implements(encoder, BatchEncoder):
         for batch in _batches(opaque, records):
             work.encode_batch(encoder, batch)
     else:
         for record in records:
             work.encode_one(record.id, opaque.bag(record.id))
     return work.result
+
+
+def encode_checked(encoder: Encoder, bag: Bag, spec: CodeSpec, owner: Owner) -> Code:
+    """Encode one bag; a crash or a code that breaks the encoder's promise is a `PluginError`."""
+    return owner.check_code(owner.call(f"encode() for {bag.slide_id!r}", encoder.encode, bag), bag, spec)
 
 
 class _Encoding:
@@ -79,9 +84,9 @@ class _Encoding:
             return
         seconds = (time.perf_counter() - started) / len(batch)
         try:
-            codes = check_batch(answer, len(batch), "encode_many", self._owner)
+            codes = self._owner.check_batch(answer, len(batch), "encode_many")
             for code, bag in zip(codes, bags):
-                check_code(code, bag.slide_id, self._spec, self._owner)
+                self._owner.check_code(code, bag, self._spec)
             if not self.result.codes:
                 self._compare(codes[0], bags[0])
         except PluginError as error:
@@ -98,9 +103,7 @@ class _Encoding:
         except SlideseekError:  # encode refuses what encode_many takes
             same = False
         if not same:
-            raise PluginError(
-                f"{self._owner}: encode_many() and encode() disagree about slide {bag.slide_id!r}", FIX_PLUGIN
-            )
+            raise self._owner.wrong(f"returned other codes from encode_many() than from encode() for {bag.slide_id!r}")
 
 
 def _batches(opaque: OpaqueIds, records: Sequence[SlideRecord]) -> Iterator[list[tuple[str, Bag]]]:

@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from slideseek.archive.files import write_text
+from slideseek.boundary import Owner
 from slideseek.digests import digest
 from slideseek.engine import resolved_settings
-from slideseek.errors import DamagedError, PluginError, SlideseekError, one_line
-from slideseek.interfaces import Checkpointed, Encoder, Trainable
+from slideseek.errors import DamagedError, PluginError, SlideseekError
+from slideseek.interfaces import Checkpointed, Encoder, Trainable, implements
 from slideseek.types import SlideRecord
 from slideseek_apps.bench.grid import CellPlan
 from slideseek_apps.bench.opaque_ids import OpaqueBags, OpaqueIds
-from slideseek_apps.bench.plugin_output import FIX_PLUGIN
 
 OnEpoch = Callable[[Mapping[str, float]], None]
 
@@ -44,20 +44,18 @@ class Fitter:
         is the folder of the last checkpoint, with the training log.
         """
         encoder = self._make()
-        if not isinstance(encoder, Trainable):
+        if not implements(encoder, Trainable):
             return encoder
         bags = OpaqueBags(self._opaque, [record.id for record in records])
         labels, groups = [record.label for record in records], [record.patient for record in records]
         try:
-            if isinstance(encoder, Checkpointed):
+            if implements(encoder, Checkpointed):
                 return self._checkpointed(bags, labels, groups, records)
             started = time.perf_counter()
-            encoder.fit(bags, labels, groups)
+            self._owner.call("fit()", encoder.fit, bags, labels, groups)
             self.seconds += time.perf_counter() - started
         except SlideseekError as error:
             raise self._explained(error) from error
-        except Exception as error:  # a plugin may raise anything; the message must name it
-            raise PluginError(f"{self._owner} crashed in fit ({one_line(error)})", FIX_PLUGIN) from error
         return encoder
 
     def _checkpointed(
@@ -68,22 +66,22 @@ class Fitter:
         home = self._folder / digest([use, self._opaque.dataset.fingerprint, self._plan.seed, slides])[:24]
         for place in self._places(home):
             encoder = self._make()
-            if not isinstance(encoder, Checkpointed):
-                raise PluginError(f"{self._owner} has fit_in() only sometimes", FIX_PLUGIN)
+            if not implements(encoder, Checkpointed):
+                raise self._owner.wrong("has fit_in() only sometimes")
             fresh = not place.exists()
             place.mkdir(parents=True, exist_ok=True)
             if fresh:
                 write_text(place.with_name(f"{place.name}.{_OPTIONS}"), json.dumps(self._settings(), sort_keys=True))
             spent = _Clock(place.with_name(f"{place.name}.{_SPENT}"), self._on_epoch)
             try:
-                encoder.fit_in(place, bags, labels, groups, spent.epoch)
+                self._owner.call("fit_in()", encoder.fit_in, place, bags, labels, groups, spent.epoch)
             except DamagedError:
                 shutil.rmtree(place)
                 place.mkdir()
                 encoder = self._make()
                 encoder.fit_in(place, bags, labels, groups, spent.epoch)  # type: ignore[attr-defined]
-            except SlideseekError:
-                if fresh:
+            except SlideseekError as error:
+                if fresh or isinstance(error, PluginError):
                     shutil.rmtree(place)
                     raise
                 continue  # the checkpoint is of another training
@@ -104,13 +102,13 @@ class Fitter:
         return [*sorted(there, key=lambda place: not same(place)), home / f"{len(there):03d}"]
 
     def _settings(self) -> dict[str, Any]:
-        return resolved_settings(self._make(), self._plan.variant.encoder.use)
+        return resolved_settings(self._make(), self._plan.variant.encoder, self._plan.variant.registry)
 
     def _make(self) -> Encoder:
         return self._plan.make_encoder()
 
     @property
-    def _owner(self) -> str:
+    def _owner(self) -> Owner:
         return self._plan.owner("encoder")
 
     def _explained(self, error: SlideseekError) -> SlideseekError:

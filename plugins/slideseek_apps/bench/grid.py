@@ -6,12 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
+from slideseek.boundary import CheckedIndex, Owner
 from slideseek.config import ComponentConfig, make_component
 from slideseek.did_you_mean import did_you_mean
 from slideseek.digests import digest
 from slideseek.engine import resolved_settings
 from slideseek.errors import UsageError
-from slideseek.interfaces import Encoder, Index, Trainable
+from slideseek.interfaces import Encoder, Index, Trainable, implements
 from slideseek.plugins import Registry
 from slideseek.types import CodeSpec
 from slideseek_apps.bench.config import BenchConfig
@@ -67,14 +68,13 @@ class CellPlan:
         """Make a fresh encoder with the cell's seed."""
         return self.variant.make_encoder(self.seed)
 
-    def make_index(self) -> Index:
-        """Make an empty index."""
-        return _make_index(self.variant, self.index, self.spec)
+    def make_index(self) -> CheckedIndex:
+        """Make an empty index whose answers are checked."""
+        return CheckedIndex(_make_index(self.variant, self.index, self.spec), self.owner("index"))
 
-    def owner(self, kind: Literal["encoder", "index"]) -> str:
-        """Name the encoder or the index with its distribution, for messages."""
-        use = self.variant.encoder.use if kind == "encoder" else self.index.use
-        return f"{kind} {use!r} of {self.variant.registry.find(kind, use).owner}"
+    def owner(self, kind: Literal["encoder", "index"]) -> Owner:
+        """Return who answers for the encoder or the index."""
+        return Owner.of(self.variant.registry, kind, self.variant.encoder.use if kind == "encoder" else self.index.use)
 
 
 def make_grid(
@@ -121,13 +121,15 @@ def _plan(
     config: BenchConfig, dataset: Dataset, variant: Variant, protocol: Protocol, seed: int, control: bool
 ) -> CellPlan:
     encoder = variant.make_encoder(seed)
-    spec = encoder.spec(dataset.width)
+    owner = Owner.of(variant.registry, "encoder", variant.encoder.use)
+    owner.check_signatures(encoder)
+    spec = owner.check_spec(owner.call("spec()", encoder.spec, dataset.width))
     index = variant.index or default_index(variant.registry, spec, f"engine.{variant.engine}.index")
     options: dict[str, Any] = {
-        "encoder": resolved_settings(encoder, variant.encoder.use),
-        "index": resolved_settings(_make_index(variant, index, spec), index.use),
+        "encoder": resolved_settings(encoder, variant.encoder, variant.registry),
+        "index": resolved_settings(_make_index(variant, index, spec), index, variant.registry),
     }
-    learns = isinstance(encoder, Trainable)
+    learns = implements(encoder, Trainable)
     if learns and protocol.fit == "none":
         raise UsageError(
             f"engine {variant.engine!r} learns, and protocol {protocol.name!r} has fit = 'none'",
@@ -145,7 +147,6 @@ def _plan(
         "task": config.task,
         "engine": variant.name,
         "options": options,
-        "owners": versions,
         "dataset": dataset.fingerprint,
         "protocol": protocol_data(protocol),
         "seed": seed,

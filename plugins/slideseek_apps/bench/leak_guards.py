@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from slideseek.boundary import FIX_PLUGIN, Owner, same_code
 from slideseek.errors import PluginError, SlideseekError
 from slideseek.interfaces import Encoder
 from slideseek.types import Bag, Code, CodeSpec, SlideRecord
 from slideseek_apps.bench.datasets.dataset import Dataset
 from slideseek_apps.bench.folds import Fold
 from slideseek_apps.bench.opaque_ids import OpaqueIds
-from slideseek_apps.bench.plugin_output import FIX_PLUGIN, encode_checked, same_code
 from slideseek_apps.bench.protocol import Protocol
 
 PROBES = 4
@@ -91,7 +91,7 @@ class LabelProbe:
         self,
         encoder: Encoder,
         spec: CodeSpec,
-        owner: str,
+        owner: Owner,
         opaque: OpaqueIds,
         records: Sequence[SlideRecord],
         queries: Sequence[int],
@@ -128,7 +128,8 @@ class LabelProbe:
 
     def _code(self, bag: Bag) -> Code | None:
         try:
-            return encode_checked(self._encoder, bag, self._spec, self._owner)
+            code = self._owner.call(f"encode() for {bag.slide_id!r}", self._encoder.encode, bag)
+            return self._owner.check_code(code, bag, self._spec)
         except PluginError as error:
             raise self._opaque.with_real_ids(error) from error
         except SlideseekError:  # a slide that cannot be encoded is counted elsewhere

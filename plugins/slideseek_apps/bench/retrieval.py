@@ -9,13 +9,11 @@ from typing import TypeAlias
 import numpy as np
 
 from slideseek.archive.columns import Column
-from slideseek.errors import PluginError, one_line
-from slideseek.interfaces import BatchIndex
+from slideseek.errors import PluginError, SlideseekError
 from slideseek.types import Hit, Mask, SlideRecord
 from slideseek_apps.bench.cell_run import CellRun
 from slideseek_apps.bench.encoding import EncodedSlides
 from slideseek_apps.bench.folds import Fold, target_of
-from slideseek_apps.bench.plugin_output import FIX_PLUGIN, check_batch, check_hits, check_ids
 from slideseek_apps.bench.ranked_lists import QueryHits, RankedHit
 
 BATCH_QUERIES = 128
@@ -38,23 +36,17 @@ class _FilledIndex:
 
     def __init__(self, run: CellRun, fold: Fold, encoded: EncodedSlides) -> None:
         self._run, self._codes = run, encoded.codes
-        self._owner = run.plan.owner("index")
         opaque = run.opaque.ids
         held = [run.records[i] for i in fold.among if run.records[i].id in encoded.codes]
         # In the order of opaque ids: the order of real ids may say something about labels.
         codes = [encoded.codes[record.id] for record in sorted(held, key=lambda record: opaque[record.id])]
         self._index = run.plan.make_index()
-        try:
-            self._index.add(codes)
-            ids = list(self._index.ids)
-            stored = self._index.nbytes
-        except Exception as error:  # a plugin may raise anything; the message must name it
-            raise PluginError(f"{self._owner} crashed in add ({one_line(error)})", FIX_PLUGIN) from error
-        check_ids(ids, [code.slide_id for code in codes], self._owner)
+        self._index.add(codes)
+        ids, stored = list(self._index.ids), self._index.nbytes
+        self._index.owner.check_ids(ids, [code.slide_id for code in codes])
         run.costs.stored.append(stored / max(1, len(codes)))
         by_id = {opaque[record.id]: record for record in held}
         self._records = {name: by_id[name] for name in ids}
-        self._rows = {name: row for row, name in enumerate(ids)}
         records = list(self._records.values())
         self._patients, self._sites, self._centers, self._targets = (
             Column.of(values)
@@ -65,7 +57,6 @@ class _FilledIndex:
                 [target_of(record, run.plan.protocol) for record in records],
             )
         )
-        self._compared = False
 
     def search(self, queries: Sequence[SlideRecord]) -> Iterator[QueryHits]:
         """Search with some slides; those that share a mask are searched together where the index can."""
@@ -96,7 +87,7 @@ class _FilledIndex:
 
     def _mask(self, patient: str | None, site: str | None, center: str | None) -> Mask:
         """Return bool (slides of the index,), true for candidates."""
-        among: Mask = np.ones(len(self._rows), np.bool_)
+        among: Mask = np.ones(len(self._records), np.bool_)
         if patient is not None:
             among &= ~self._patients.equal([patient])
         if site is not None:
@@ -107,54 +98,25 @@ class _FilledIndex:
 
     def _hits(self, queries: Sequence[SlideRecord], among: Mask) -> dict[str, list[Hit]]:
         """Return the checked hits by query id."""
-        index = self._index
-        if not isinstance(index, BatchIndex) or len(queries) < 2:
-            return {query.id: self._search_one(query, among) for query in queries}
-        k = self._run.plan.protocol.k
+        k, opaque = self._run.plan.protocol.k, self._run.opaque
         started = time.perf_counter()
         try:
-            answer = index.search_many([self._codes[query.id] for query in queries], k, among.copy())
-        except Exception:  # one by one shows which query fails
-            return {query.id: self._search_one(query, among) for query in queries}
-        seconds = (time.perf_counter() - started) / len(queries)
-        try:
-            answers = check_batch(answer, len(queries), "search_many", self._owner)
-            found = {
-                query.id: check_hits(hits, self._rows, among, k, self._owner) for query, hits in zip(queries, answers)
-            }
+            answers = self._index.search_many([self._codes[query.id] for query in queries], k, among.copy())
         except PluginError as error:
-            raise self._run.opaque.with_real_ids(error) from error
-        if not self._compared:
-            self._compare(queries[0], among, found[queries[0].id])
-        self._run.costs.search += [seconds] * len(queries)
-        return found
+            raise opaque.with_real_ids(error) from error
+        except SlideseekError:
+            return {query.id: self._search_one(query, among) for query in queries}  # one by one shows which fails
+        self._run.costs.search += [(time.perf_counter() - started) / len(queries)] * len(queries)
+        return {query.id: hits for query, hits in zip(queries, answers, strict=True)}
 
     def _search_one(self, query: SlideRecord, among: Mask) -> list[Hit]:
-        hits, seconds = self._timed_search(query, among)
-        self._run.costs.search.append(seconds)
-        return hits
-
-    def _timed_search(self, query: SlideRecord, among: Mask) -> tuple[list[Hit], float]:
-        """Return the checked hits of one query, and the wall time of its search in seconds."""
-        k = self._run.plan.protocol.k
         started = time.perf_counter()
         try:
-            answer = self._index.search(self._codes[query.id], k, among.copy())
-        except Exception as error:  # a plugin may raise anything; the message must name it
-            cause = f"{self._owner} crashed in search for {query.id!r} ({one_line(error)})"
-            raise PluginError(cause, FIX_PLUGIN) from error
-        seconds = time.perf_counter() - started
-        try:
-            return check_hits(answer, self._rows, among, k, self._owner), seconds
-        except PluginError as error:
+            hits = self._index.search(self._codes[query.id], self._run.plan.protocol.k, among.copy())
+        except SlideseekError as error:
             raise self._run.opaque.with_real_ids(error) from error
-
-    def _compare(self, query: SlideRecord, among: Mask, together: Sequence[Hit]) -> None:
-        """Raise `PluginError` unless `search` finds the slides that `search_many` found."""
-        alone, _ = self._timed_search(query, among)
-        if [hit.slide_id for hit in alone] != [hit.slide_id for hit in together]:
-            raise PluginError(f"{self._owner}: search_many() and search() disagree about {query.id!r}", FIX_PLUGIN)
-        self._compared = True
+        self._run.costs.search.append(time.perf_counter() - started)
+        return hits
 
     def _ranked(self, query: SlideRecord, hits: Sequence[Hit], among: Mask) -> QueryHits:
         """Return the hits of a query with the real ids and targets of the slides found."""

@@ -10,7 +10,7 @@ from typing import Any
 from slideseek.config import ComponentConfig, make_component
 from slideseek.errors import UsageError
 from slideseek.interfaces import Encoder
-from slideseek.options import option_types, typed_value
+from slideseek.options import nested_kind, option_types, typed_value
 from slideseek.plugins import ComponentKind, Registry
 from slideseek_apps.bench.config import EngineEntry
 
@@ -82,6 +82,8 @@ def expand_sweeps(engine: EngineEntry, registry: Registry) -> list[Variant]:
 
 
 def _takes(hint: Any, value: Any, where: str) -> bool:
+    if nested_kind(hint)[0]:  # tables of components
+        return True
     try:
         typed_value(hint, value, where)
     except UsageError:

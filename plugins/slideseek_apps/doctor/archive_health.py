@@ -15,7 +15,7 @@ from slideseek.engine import Engine
 from slideseek.errors import SlideseekError
 from slideseek.indexing.live_index import index_is_fresh, open_engine
 from slideseek.indexing.stage_cache import StageCache
-from slideseek.interfaces import Described
+from slideseek.interfaces import Described, implements
 from slideseek.plugins import Registry
 from slideseek_apps.doctor.finding import Finding, counted, in_bytes
 from slideseek_apps.doctor.payload_health import look_at_payloads
@@ -148,7 +148,7 @@ def _engine(archive: Archive, config: EngineConfig, registry: Registry, everythi
     except SlideseekError as error:
         yield Finding(area, "components", "fail", error.cause, error.fix or "correct slideseek.toml")
         return
-    if isinstance(featurizer, Described) and not (card := featurizer.card()).present:
+    if implements(featurizer, Described) and not (card := featurizer.card()).present:
         yield Finding(
             area, "weights", "fail", f"not found: {card.weights}", "put the weights at the path in the configuration"
         )

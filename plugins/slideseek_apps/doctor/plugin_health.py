@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from slideseek.config import ComponentConfig, make_component
 from slideseek.errors import PluginError, SlideseekError, one_line
-from slideseek.interfaces import Described
+from slideseek.interfaces import Described, implements
 from slideseek.plugins import ComponentKind, Registration, Registry
 from slideseek.testing import run_checks
 from slideseek.testing.checks import Check
@@ -56,7 +56,7 @@ def look_at_weights(registry: Registry) -> Iterator[Finding]:
             made = make_component(registry, ComponentConfig("featurizer", entry.name, {}), entry.name)
         except SlideseekError:
             continue  # reported with the plugins, or it needs options that only an engine sets
-        if isinstance(made, Described) and made.card().weights:
+        if implements(made, Described) and made.card().weights:
             (present if made.card().present else absent).append(entry.name)
     yield Finding("weights", "present", "ok", ", ".join(present) or "none")
     if absent:

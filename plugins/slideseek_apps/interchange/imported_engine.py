@@ -37,8 +37,8 @@ class SetSettings:
         """Return the digests for an engine with this set's selector and featurizer."""
 
         def resolve(kind: ComponentKind, options: dict[str, Any]) -> dict[str, Any]:
-            made = make_component(registry, ComponentConfig(kind, IMPORTED, options), f"import.{kind}")
-            return resolved_settings(made, IMPORTED)
+            config = ComponentConfig(kind, IMPORTED, options)
+            return resolved_settings(make_component(registry, config, f"import.{kind}"), config, registry)
 
         select = digest(resolve("selector", {"set": name}))
         return cls(name, width, select, digest_features(select, resolve("featurizer", {"set": name, "width": width})))

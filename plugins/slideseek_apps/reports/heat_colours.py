@@ -18,7 +18,7 @@ def strengths(parts: Float64, kind: EvidenceKind) -> Float64:
     Pairs: 0 is least similar, 1 most similar. Contributions: 0.5 is zero, and the largest absolute value is at an end
     of the scale.
     """
-    if kind == "contributions":
+    if kind != "pairs":
         largest = float(np.abs(parts).max(initial=0.0))
         return 0.5 + parts / (2 * largest) if largest > 0 else np.full(len(parts), 0.5)
     low, high = float(parts.min(initial=np.inf)), float(parts.max(initial=-np.inf))

@@ -240,7 +240,7 @@ class EvidenceOut(BaseModel):
     distance, the median over pairs; a part is minus the distance of the patch's pair.
     """
 
-    kind: Literal["pairs", "contributions"]
+    kind: Literal["pairs", "contributions", "removals"]
     value: float
     unit: str
     query: SideOut

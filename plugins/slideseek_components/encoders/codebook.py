@@ -36,6 +36,8 @@ class Codebook(Trainable):
     to sample. power: signed square root. l2: unit length.
     """
 
+    code_revision: ClassVar[int] = 1
+
     words: int = 16
     standardise: bool = True
     patches: int = 100_000

@@ -46,6 +46,8 @@ class GmmFisher(Trainable, Attributable):
     sample. iterations: of expectation maximisation.
     """
 
+    code_revision: ClassVar[int] = 1
+
     components: int = 8
     pca: int = 0
     blocks: tuple[Block, ...] = ("means", "variances")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -18,6 +19,8 @@ class Max(Encoder):
 
     l2: divide by the Euclidean norm (all zeros stay zeros).
     """
+
+    code_revision: ClassVar[int] = 1
 
     l2: bool = False
 

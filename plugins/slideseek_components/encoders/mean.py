@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -19,6 +20,8 @@ class Mean(Attributable):
 
     l2: divide by the Euclidean norm (a zero mean stays zero).
     """
+
+    code_revision: ClassVar[int] = 1
 
     l2: bool = False
 

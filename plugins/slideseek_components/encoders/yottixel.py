@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -24,6 +25,8 @@ class Yottixel(Encoder):
     the median over query patches of the minimum Hamming distance. Row i of the code is patch i of the bag, so
     matches can be shown.
     """
+
+    code_revision: ClassVar[int] = 1
 
     def spec(self, width: int) -> CodeSpec:
         """Return sets of `width - 1` bits."""

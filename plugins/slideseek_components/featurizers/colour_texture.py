@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -41,6 +42,8 @@ class ColourTexture(Resizing, Described, Fingerprinted):
 
     side: resize patches to this side first, in pixels; 0 takes them as they are.
     """
+
+    code_revision: ClassVar[int] = 1
 
     side: int = 0
 

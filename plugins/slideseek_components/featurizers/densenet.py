@@ -33,6 +33,8 @@ class DenseNet121Features(Resizing, Described, Fingerprinted):
     scales them to 0 to 1. batch: images per pass on a GPU. device: where the network runs.
     """
 
+    code_revision: ClassVar[int] = 1
+
     weights: Path | None = field(default=None, metadata={"affects_result": False})  # its content does: fingerprint()
     side: int = 0
     normalise: Normalisation = "imagenet"

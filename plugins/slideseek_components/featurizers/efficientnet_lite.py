@@ -30,6 +30,8 @@ class EfficientNetLite0(Resizing, Described, Fingerprinted):
     side: patches are resized to it, in pixels. batch: images per pass on a GPU. device: where the network runs.
     """
 
+    code_revision: ClassVar[int] = 1
+
     side: int = 224
     batch: int = field(default=16, metadata={"affects_result": False})
     device: Device = field(default="auto", metadata={"affects_result": False})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -17,6 +18,8 @@ class Imported:
 
     set: name of the set, as given to 'slideseek import --set'. width: length of one feature vector.
     """
+
+    code_revision: ClassVar[int] = 1
 
     set: str
     width: int

@@ -36,6 +36,8 @@ class OnnxModel(Resizing, Described, Fingerprinted):
     positions, their `mean` or the `first` (the class token). batch: images per pass on a GPU. device: where it runs.
     """
 
+    code_revision: ClassVar[int] = 1
+
     weights: Path | None = field(default=None, metadata={"affects_result": False})  # its content does: fingerprint()
     side: int = 0
     mean: tuple[float, float, float] = IMAGENET_MEAN

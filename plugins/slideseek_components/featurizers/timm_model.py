@@ -36,6 +36,8 @@ class TimmModel(Described, Fingerprinted):
     centre crop).
     """
 
+    code_revision: ClassVar[int] = 1
+
     model: str = ""
     weights: Path | None = field(default=None, metadata={"affects_result": False})  # its content does: fingerprint()
     revision: str = ""

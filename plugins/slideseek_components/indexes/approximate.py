@@ -20,8 +20,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from slideseek.errors import SlideseekError
-from slideseek.interfaces import BatchIndex
-from slideseek.types import Code, CodeSpec, Hit, Int64, Mask
+from slideseek.interfaces import BatchIndex, MeasuresRows, StatesExactness
+from slideseek.types import Code, CodeSpec, Float32, Float64, Hit, Int64, Mask, UInt8
 
 from . import folder as files
 from .cosine import Cosine
@@ -44,12 +44,13 @@ class SpaceStructure:
 
 
 @dataclass
-class ApproximateIndex(BatchIndex, ABC):
+class ApproximateIndex(BatchIndex, StatesExactness, MeasuresRows, ABC):
     """Search through one structure per space, built on first use.
 
     If the archive or the mask is small, the few candidates are searched exactly, which is also faster.
     """
 
+    code_revision: ClassVar[int] = 1
     name: ClassVar[str]
     exact: ClassVar[bool] = False
     exact_below: int = 1_000
@@ -82,6 +83,15 @@ class ApproximateIndex(BatchIndex, ABC):
     def _exact_for(self, code: Code) -> StoredIndex:
         """Return an empty exact index for the same kind of codes."""
         return Hamming() if code.rows.dtype == np.uint8 else Cosine()
+
+    @property
+    def distance_name(self) -> str:
+        """What a distance is: that of the exact index around which candidates are proposed."""
+        return self.exact_.distance_name
+
+    def row_distances(self, query: UInt8 | Float32, target: UInt8 | Float32) -> Float64:
+        """Return the exact distance between rows: float64 (n, m)."""
+        return self.exact_.row_distances(query, target)
 
     @property
     def ids(self) -> Sequence[str]:

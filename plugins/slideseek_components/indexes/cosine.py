@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from slideseek.types import Code, CodeSpec, Float32, Float64, Mask
+from slideseek.types import Code, CodeSpec, Float32, Float64, Mask, UInt8
 
 from .median_of_minima import Direction, set_distances
 from .store import SlideStore, blocks
@@ -34,10 +34,15 @@ class Cosine(StoredSetIndex):
     """
 
     name: ClassVar[str] = "cosine"
+    distance_name: ClassVar[str] = "1 - cosine"
 
     def refuses(self, spec: CodeSpec) -> str:
         """Accept floats, single or sets; also sparse ones, which it stores densely."""
         return f"cosine compares floats, not {spec}: use hamming" if spec.kind == "bits" else ""
+
+    def row_distances(self, query: UInt8 | Float32, target: UInt8 | Float32) -> Float64:
+        """Return 1 - cosine between rows: float64 (n, m)."""
+        return cosine_distances(query, target)
 
     def _unfit(self, code: Code) -> str:
         return "" if code.rows.dtype == np.float32 else f"rows are {code.rows.dtype}, not float32"
@@ -58,6 +63,13 @@ class Cosine(StoredSetIndex):
                 near[kept] = True
                 found.append((kept, _distances(self.store_, query, near, self.direction)))
         return found
+
+
+def cosine_distances(query: NDArray[Any], target: NDArray[Any]) -> Float64:
+    """Return 1 - cosine of every query row and every target row: float64 (n, m); a zero row has cosine 0."""
+    lengths = np.outer(norms(query), norms(target))
+    dots = query.astype(np.float64) @ target.astype(np.float64).T
+    return 1.0 - np.divide(dots, lengths, out=np.zeros_like(dots), where=lengths > 0)
 
 
 def scaled(rows: NDArray[Any]) -> Float32:

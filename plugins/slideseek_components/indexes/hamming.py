@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from slideseek.types import Code, CodeSpec, Float64, Hit, Int64, Mask
+from slideseek.types import Code, CodeSpec, Float32, Float64, Hit, Int64, Mask, UInt8
 
 from .median_of_minima import Direction, set_distances
 from .store import SlideStore, blocks
@@ -38,12 +38,20 @@ class Hamming(StoredSetIndex):
     """Search by Hamming distance; between sets, by the median over query rows of the minimum over target rows."""
 
     name: ClassVar[str] = "hamming"
+    distance_name: ClassVar[str] = "differing bits"
     compared_: int = field(default=0, init=False, repr=False, compare=False)
     prepared_: tuple[int, SinglesSearch | None] = field(default=(-1, None), init=False, repr=False, compare=False)
 
     def refuses(self, spec: CodeSpec) -> str:
         """Accept bits, single or sets."""
         return "" if spec.kind == "bits" else f"hamming compares bits, not {spec}: use cosine, or an encoder of bits"
+
+    def row_distances(self, query: UInt8 | Float32, target: UInt8 | Float32) -> Float64:
+        """Return the number of differing bits between rows: float64 (n, m)."""
+        stored, between = words(target), np.empty((len(query), len(target)))
+        for row, out in zip(words(query), between):
+            out[:] = np.bitwise_count(stored ^ row).sum(axis=1, dtype=np.int64)
+        return between
 
     def _unfit(self, code: Code) -> str:
         return "" if code.rows.dtype == np.uint8 else f"rows are {code.rows.dtype}, not packed bits (uint8)"

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from slideseek.types import Code, CodeSpec, Float64, Mask
+from slideseek.types import Code, CodeSpec, Float32, Float64, Mask, UInt8
 
-from .cosine import rounded_distances
+from .cosine import cosine_distances, rounded_distances
 from .store import Segment
 from .stored_index import Near, StoredIndex
 
@@ -31,6 +31,7 @@ class Sparse(StoredIndex):
     """
 
     name: ClassVar[str] = "sparse"
+    distance_name: ClassVar[str] = "1 - cosine"
     inverted_: WeakKeyDictionary[Segment, tuple[Any, Float64]] = field(
         default_factory=WeakKeyDictionary, init=False, repr=False, compare=False
     )
@@ -40,6 +41,10 @@ class Sparse(StoredIndex):
         if spec.kind != "sparse":
             return f"sparse stores sparse floats, not {spec}: use {'hamming' if spec.kind == 'bits' else 'cosine'}"
         return f"sparse stores one code per slide, not {spec}: use cosine" if spec.many else ""
+
+    def row_distances(self, query: UInt8 | Float32, target: UInt8 | Float32) -> Float64:
+        """Return 1 - cosine between rows: float64 (n, m)."""
+        return cosine_distances(query, target)
 
     def _unfit(self, code: Code) -> str:
         if code.rows.dtype != np.float32:

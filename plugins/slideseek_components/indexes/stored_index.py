@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slideseek.errors import SlideseekError
-from slideseek.interfaces import BatchIndex, SetIndex
+from slideseek.interfaces import BatchIndex, MeasuresRows, MeasuresSets, StatesExactness
 from slideseek.types import Code, CodeSpec, Float64, Hit, Int64, Mask
 
 from .median_of_minima import DIRECTIONS, Direction, set_distances
@@ -23,9 +23,10 @@ Near: TypeAlias = tuple[Int64, Float64]
 
 
 @dataclass
-class StoredIndex(BatchIndex, ABC):
+class StoredIndex(BatchIndex, StatesExactness, MeasuresRows, ABC):
     """Keep slides in a `SlideStore` and rank distances; a subclass defines the rows and the distance."""
 
+    code_revision: ClassVar[int] = 1
     name: ClassVar[str]
     exact: ClassVar[bool] = True
     store_: SlideStore = field(default_factory=SlideStore, init=False, repr=False, compare=False)
@@ -132,7 +133,7 @@ class StoredIndex(BatchIndex, ABC):
 
 
 @dataclass
-class StoredSetIndex(StoredIndex, SetIndex):
+class StoredSetIndex(StoredIndex, MeasuresSets):
     """A stored index whose slides may be sets of rows, compared by the median of minima.
 
     direction: which set the median is taken over. `query` is Yottixel's rule (Kalra et al., Medical Image Analysis

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import get_args
+from typing import ClassVar, get_args
 
 import numpy as np
 
-from slideseek.interfaces import Slide, TissueFinder
+from slideseek.interfaces import PatchSized, Slide, TissueFinder
 from slideseek.types import Int32, Int64, Mask, Patches, UInt8
 from slideseek_components.selectors.tissue import TissueMethod, slide_tissue
 from slideseek_components.selectors.tissue_grid import TissueGrid, tissue_grid
 
 
 @dataclass
-class TissueSelector(TissueFinder, ABC):
+class TissueSelector(TissueFinder, PatchSized, ABC):
     """Choose among the tissue cells of a regular grid.
 
     size: side of a patch in pixels. mpp: resolution of the grid, in µm/px.
@@ -23,6 +23,8 @@ class TissueSelector(TissueFinder, ABC):
     overlap: share of a patch's side that the next one repeats. min_tissue: least share of tissue in a patch.
     tissue: how tissue is separated from background. exclude_pen: do not count pen marks as tissue.
     """
+
+    code_revision: ClassVar[int] = 1
 
     size: int = 1000
     mpp: float = 0.5
@@ -49,9 +51,11 @@ class TissueSelector(TissueFinder, ABC):
             raise ValueError(f"min_tissue: must be from 0 to 1, not {self.min_tissue}")
         if self.tissue not in get_args(TissueMethod):
             raise ValueError(f"tissue: must be one of {', '.join(get_args(TissueMethod))}, not {self.tissue!r}")
-        if not self.also_mpp:
-            # Makes the selector `PatchSized`. Not a base class: with further resolutions there is not one size.
-            self.patch_um = self.size * self.mpp
+
+    @property
+    def patch_um(self) -> float | None:
+        """Side of a patch in µm; None with further resolutions, where patches differ in size."""
+        return None if self.also_mpp else self.size * self.mpp
 
     @abstractmethod
     def choose(self, grid: TissueGrid) -> Int64:

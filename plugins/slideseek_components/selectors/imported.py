@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from slideseek.errors import SlideError
 from slideseek.interfaces import ImportedPatches, Slide
@@ -15,6 +16,8 @@ class Imported(ImportedPatches):
 
     set: name of the set, as given to 'slideseek import --set'.
     """
+
+    code_revision: ClassVar[int] = 1
 
     set: str
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from slideseek.errors import DamagedError, EmptyBagError, SlideseekError
-from slideseek.interfaces import Checkpointed, Trainable
+from slideseek.interfaces import Checkpointed, Trainable, implements
 from slideseek.types import Bag
 from slideseek_components.encoders.bovw import Bovw
 from slideseek_components.encoders.c_gmm_fv import ConditionedGmmFisher
@@ -39,7 +39,7 @@ MAKERS = {
     "deep-bfv": lambda: DeepBinaryFisherVector(**DEEP),
     "deep-sbfv": lambda: DeepSparseBinaryFisherVector(bits=20, **DEEP),
 }
-LEARNING = [name for name, make in MAKERS.items() if isinstance(make(), Trainable)]
+LEARNING = [name for name, make in MAKERS.items() if implements(make(), Trainable)]
 DEEP_ONES = [name for name in MAKERS if name.startswith("deep-")]
 CONDITIONED = ["c-gmm-fv", *DEEP_ONES]
 
@@ -58,7 +58,7 @@ def archive():
 @functools.cache
 def fitted(name):
     encoder = MAKERS[name]()
-    if isinstance(encoder, Trainable):
+    if implements(encoder, Trainable):
         encoder.fit(*archive())
     return encoder
 
@@ -67,7 +67,7 @@ def refuses_to_learn(name, folder, bags, labels, groups, message):
     """Fitting raises an error that matches, leaves the encoder unfitted and writes nothing."""
     encoder = MAKERS[name]()
     with pytest.raises(SlideseekError, match=message) as caught:
-        if isinstance(encoder, Checkpointed):
+        if implements(encoder, Checkpointed):
             encoder.fit_in(folder, bags, labels, groups)
         else:
             encoder.fit(bags, labels, groups)

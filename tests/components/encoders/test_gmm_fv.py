@@ -9,7 +9,7 @@ from sklearn.mixture import GaussianMixture
 from threadpoolctl import threadpool_limits
 
 from slideseek.errors import DamagedError, EmptyBagError, NotFittedError, SlideseekError
-from slideseek.interfaces import Attributable, Trainable
+from slideseek.interfaces import Attributable, Trainable, implements
 from slideseek.types import Bag
 from slideseek_components.encoders.c_gmm_fv import ConditionedGmmFisher
 from slideseek_components.encoders.gmm_fv import GmmFisher
@@ -119,7 +119,7 @@ def test_conditioned_has_one_mixture_a_site_and_a_space_a_site():
 def test_contributions_add_up_to_the_cosine_of_the_stored_codes(options):
     bags = archive()
     encoder = fitted(GmmFisher(4, **options), bags)
-    assert isinstance(encoder, Attributable) and isinstance(encoder, Trainable)
+    assert implements(encoder, Attributable) and implements(encoder, Trainable)
     a, b = encoder.encode(bags[0]).rows[0].astype(np.float64), encoder.encode(bags[4]).rows[0].astype(np.float64)
     parts = encoder.contributions(bags[0], encoder.encode(bags[4]))
     assert parts.shape == (len(bags[0]),)

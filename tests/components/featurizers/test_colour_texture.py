@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from skimage.color import rgb2hsv
 
-from slideseek.interfaces import Described, Featurizer, Fingerprinted
+from slideseek.interfaces import Described, Featurizer, Fingerprinted, implements
 from slideseek.types import UInt8
 from slideseek_components.featurizers.colour_texture import WIDTH, ColourTexture
 from slideseek_components.featurizers.pixel_counts import (
@@ -28,8 +28,8 @@ def images() -> UInt8:
 def test_protocols_shapes_and_card(images: UInt8) -> None:
     featurizer = ColourTexture()
     assert isinstance(featurizer, Featurizer)
-    assert isinstance(featurizer, Fingerprinted)
-    assert isinstance(featurizer, Described)
+    assert implements(featurizer, Fingerprinted)
+    assert implements(featurizer, Described)
     features = featurizer.featurize(images)
     assert features.shape == (4, featurizer.width) == (4, WIDTH)
     assert features.dtype == np.float32

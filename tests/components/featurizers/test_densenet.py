@@ -14,7 +14,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from slideseek.errors import SlideseekError, UsageError
-from slideseek.interfaces import Described, Featurizer, Fingerprinted
+from slideseek.interfaces import Described, Featurizer, Fingerprinted, implements
 from slideseek.types import UInt8
 from slideseek_components.featurizers.densenet import DenseNet121Features, KimiaNet
 from slideseek_components.featurizers.densenet_network import DenseNet121
@@ -178,8 +178,8 @@ def test_safetensors_load_and_content_decides_the_fingerprint(
 def test_protocols_and_card(weights: Path) -> None:
     featurizer = KimiaNet(weights)
     assert isinstance(featurizer, Featurizer)
-    assert isinstance(featurizer, Fingerprinted)
-    assert isinstance(featurizer, Described)
+    assert implements(featurizer, Fingerprinted)
+    assert implements(featurizer, Described)
     card = featurizer.card()
     assert (card.width, card.patch_size, card.mpp, card.present) == (1024, 1000, 0.5, True)
     assert featurizer.network_ is None

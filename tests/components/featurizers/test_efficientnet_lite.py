@@ -11,7 +11,7 @@ import torch
 from efficientnet_lite_pytorch import EfficientNet
 
 from slideseek.errors import DamagedError, SlideseekError
-from slideseek.interfaces import Described, Featurizer, Fingerprinted
+from slideseek.interfaces import Described, Featurizer, Fingerprinted, implements
 from slideseek.types import UInt8
 from slideseek_components.featurizers import efficientnet_lite
 from slideseek_components.featurizers.efficientnet_lite import EfficientNetLite0, EfficientNetLite2
@@ -82,8 +82,8 @@ def test_patches_of_another_side_are_resized(images: UInt8) -> None:
 def test_shapes_protocols_and_card(variant: type[EfficientNetLite0]) -> None:
     featurizer = variant(device="cpu")
     assert isinstance(featurizer, Featurizer)
-    assert isinstance(featurizer, Fingerprinted)
-    assert isinstance(featurizer, Described)
+    assert implements(featurizer, Fingerprinted)
+    assert implements(featurizer, Described)
     card = featurizer.card()
     assert (card.width, card.patch_size, card.present, card.licence) == (1280, 224, True, "Apache-2.0")
     assert featurizer.network_ is None, "making a card must not load the weights"

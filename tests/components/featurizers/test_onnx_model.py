@@ -11,7 +11,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from slideseek.errors import SlideseekError, UsageError
-from slideseek.interfaces import Described, Featurizer, Fingerprinted
+from slideseek.interfaces import Described, Featurizer, Fingerprinted, implements
 from slideseek.types import UInt8
 from slideseek_components.featurizers import extras
 from slideseek_components.featurizers.onnx_external import has_external_data
@@ -134,8 +134,8 @@ def test_protocols_card_and_fingerprint(tmp_path: Path) -> None:
     assert not OnnxModel().card().present
     before = featurizer.fingerprint()
     assert isinstance(featurizer, Featurizer)
-    assert isinstance(featurizer, Fingerprinted)
-    assert isinstance(featurizer, Described)
+    assert implements(featurizer, Fingerprinted)
+    assert implements(featurizer, Described)
     saved(tmp_path, build(steps=["pool"]))
     assert OnnxModel(path).fingerprint() != before
     assert featurizer.featurize(np.zeros((0, 16, 16, 3), np.uint8)).shape == (0, 5)

@@ -15,7 +15,7 @@ import torch
 from safetensors.torch import save_file
 
 from slideseek.errors import SlideseekError, UsageError
-from slideseek.interfaces import Described, Featurizer, Fingerprinted
+from slideseek.interfaces import Described, Featurizer, Fingerprinted, implements
 from slideseek.types import UInt8
 from slideseek_components.featurizers import extras
 from slideseek_components.featurizers.timm_import import import_timm
@@ -158,8 +158,8 @@ def test_protocols_and_card(timm: ModuleType, tmp_path: Path) -> None:
     assert featurizer.card().present
     assert featurizer.loaded_ is None
     assert isinstance(featurizer, Featurizer)
-    assert isinstance(featurizer, Fingerprinted)
-    assert isinstance(featurizer, Described)
+    assert implements(featurizer, Fingerprinted)
+    assert implements(featurizer, Described)
     assert featurizer.card().width == 512
     assert not TimmModel(CONVOLUTIONAL).card().present
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from slideseek.errors import DamagedError, SlideseekError
-from slideseek.interfaces import BatchIndex, Index, SetIndex
+from slideseek.interfaces import BatchIndex, Index, MeasuresSets
 from slideseek.types import Code, CodeSpec
 from slideseek_components.indexes import folder as files
 from slideseek_components.indexes.cosine import Cosine
@@ -68,7 +68,7 @@ def test_random_schedules_keep_ids_order_and_answers(
 def test_the_protocols_are_honoured(make: Any, spec: CodeSpec) -> None:
     assert isinstance(make(), Index)
     assert isinstance(make(), BatchIndex)
-    assert isinstance(make(), SetIndex) == (make is not Sparse)
+    assert isinstance(make(), MeasuresSets) == (make is not Sparse)
     assert make().refuses(spec) == ""
     assert make().nbytes == 0
     assert make().ids == ()

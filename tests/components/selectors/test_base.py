@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slideseek.interfaces import PatchSized, Selector, TissueFinder
+from slideseek.interfaces import PatchSized, Selector, TissueFinder, implements
 from slideseek.slides.image_reader import ArraySlide
 from slideseek.types import UInt8
 from slideseek_components.selectors.base import TissueSelector
@@ -80,7 +80,7 @@ def test_it_shows_the_tissue_it_chooses_from(
     selector: type[TissueSelector], make_slide: MakeSlide, stained: Stained
 ) -> None:
     slide, chosen = make_slide(island(stained)), selector(size=8, mpp=2.0)
-    assert isinstance(chosen, TissueFinder)
+    assert implements(chosen, TissueFinder)
     thumbnail = slide.thumbnail(120)
     mask = chosen.find_tissue(slide, thumbnail)
     assert np.array_equal(mask, (thumbnail < 255).any(axis=2))
@@ -99,7 +99,7 @@ def test_tissue_follows_the_options_and_the_outline(marked_slide: ArraySlide, tm
 @every_selector
 def test_a_patch_has_a_size_when_it_is_read_at_one_resolution(selector: type[TissueSelector]) -> None:
     sized = selector(size=300, mpp=0.4)
-    assert isinstance(sized, PatchSized)
+    assert implements(sized, PatchSized)
     assert sized.patch_um == pytest.approx(120)
     assert not isinstance(selector(size=300, mpp=0.4, also_mpp=(1.0,)), PatchSized)
 

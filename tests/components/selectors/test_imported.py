@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from slideseek.errors import SlideError
-from slideseek.interfaces import ImportedPatches
+from slideseek.interfaces import ImportedPatches, implements
 from slideseek_components.selectors.imported import Imported
 
 
@@ -23,5 +23,5 @@ def test_a_set_has_a_name():
 
 def test_it_names_the_imported_set():
     stand_in = Imported("uni_v1")
-    assert isinstance(stand_in, ImportedPatches)
+    assert implements(stand_in, ImportedPatches)
     assert stand_in.imported_set == "uni_v1"

@@ -70,6 +70,8 @@ class DeepFisher(Checkpointed, BatchEncoder, ABC):
     encoding. amp: train in bfloat16 on CUDA. device: where to run.
     """
 
+    code_revision: ClassVar[int] = 1
+
     preset: Preset = "paper"
     sites: int | None = None
     labels: int | None = None

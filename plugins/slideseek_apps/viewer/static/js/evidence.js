@@ -45,7 +45,7 @@ export class EvidenceBar {
     const sum = evidence.query.parts.reduce((total, part) => total + part, 0);
     this.sum.dataset.sum = String(sum);
     this.sum.dataset.value = String(evidence.value);
-    if (evidence.kind === "contributions") {
+    if (evidence.kind !== "pairs") {
       this.sum.replaceChildren("similarity ", el("strong", {}, round(evidence.value)), ` = ${evidence.query.parts.length === 1 ? "its only patch" : `sum of ${evidence.query.parts.length} patches`}`);
       this.marks = { query: best(evidence.query), hit: best(evidence.hit) };
     } else {

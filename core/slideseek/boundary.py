@@ -1,0 +1,262 @@
+"""The boundary between slideseek and plugins: every call is owned, and what comes back is checked.
+
+An error that a plugin raises, or a result that breaks its protocol, is a `PluginError` that names the component, its
+distribution and version, and the call. Only errors with a cause and a fix (`SlideseekError`) pass unchanged: a
+component raises them about a slide or an option. With SLIDESEEK_DEBUG set, the author's traceback is shown.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ParamSpec, TypeVar
+
+import numpy as np
+
+from slideseek.errors import PluginError, SlideseekError, one_line
+from slideseek.interfaces import CAPABILITIES, KIND_PROTOCOLS, BatchIndex, Index, implements
+from slideseek.plugins import Registry
+from slideseek.types import Bag, Code, CodeSpec, Float32, Float64, Hit, Mask, Patches
+
+FIX_PLUGIN = "update the plugin or use another component; 'slideseek plugins check' shows what is wrong"
+
+Given = ParamSpec("Given")
+Returned = TypeVar("Returned")
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """Who answers for a component: its kind and name, and the distribution and version it comes from."""
+
+    kind: str
+    use: str
+    distribution: str
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.use!r} of {self.distribution}"
+
+    @classmethod
+    def of(cls, registry: Registry, kind: Any, use: str) -> Owner:
+        """Return the owner of a registered component."""
+        return cls(kind, use, registry.find(kind, use).owner)
+
+    def call(
+        self, what: str, function: Callable[Given, Returned], *args: Given.args, **kwargs: Given.kwargs
+    ) -> Returned:
+        """Call a method of the component. what: the call in messages, such as `encode('S-001')`."""
+        try:
+            return function(*args, **kwargs)
+        except (SlideseekError, MemoryError):
+            raise
+        except (Exception, SystemExit) as error:  # a plugin may raise anything; the message must name it
+            raise self.wrong(f"failed in {what} ({one_line(error)})") from error
+
+    def wrong(self, what: str) -> PluginError:
+        """Return the error for a component that breaks its protocol."""
+        return PluginError(f"{self} {what}", FIX_PLUGIN)
+
+    def check_signatures(self, component: Any) -> None:
+        """Raise `PluginError` for a method that cannot be called as its protocol is."""
+        for protocol in (KIND_PROTOCOLS[self.kind], *CAPABILITIES[self.kind]):
+            if protocol is not KIND_PROTOCOLS[self.kind] and protocol not in type(component).__mro__:
+                continue
+            for name, promised in vars(protocol).items():
+                if name.startswith("_") or not inspect.isfunction(promised):
+                    continue
+                wanted = list(inspect.signature(promised).parameters.values())[1:]
+                method = getattr(component, name)
+                try:
+                    inspect.signature(method).bind(*(parameter.name for parameter in wanted))
+                except TypeError as error:
+                    shape = ", ".join(parameter.name for parameter in wanted)
+                    raise self.wrong(f"cannot be called as {name}({shape}): {error}") from error
+                except ValueError:  # a compiled method: its signature is unknown
+                    continue
+
+    def check_spec(self, spec: Any) -> CodeSpec:
+        """Return the spec of an encoder if it is one."""
+        known = isinstance(spec, CodeSpec) and spec.kind in ("float", "bits", "sparse")
+        if not known or type(spec.width) is not int or spec.width < 1:
+            raise self.wrong(f"returned {spec!r} from spec(), not a CodeSpec with a positive width")
+        return spec  # type: ignore[no-any-return]
+
+    def check_patches(self, patches: Any, slide_id: str) -> Patches:
+        """Return selected patches that belong to the slide and can be read."""
+        if not isinstance(patches, Patches):
+            raise self.wrong(f"returned {type(patches).__name__} instead of Patches for slide {slide_id!r}")
+        if patches.slide_id != slide_id:
+            raise self.wrong(f"returned patches of {patches.slide_id!r} for slide {slide_id!r}")
+        if not bool(np.isfinite(patches.mpp).all() and (patches.mpp > 0).all()):
+            raise self.wrong(f"returned patches of slide {slide_id!r} with an invalid mpp")
+        return patches
+
+    def check_features(self, features: Any, rows: int, width: int) -> Float32:
+        """Return features that are float32 (rows, width) and finite."""
+        if not isinstance(features, np.ndarray) or features.dtype != np.float32 or features.shape != (rows, width):
+            got = f"{features.dtype} {features.shape}" if isinstance(features, np.ndarray) else type(features).__name__
+            raise self.wrong(f"returned {got}, not float32 ({rows}, {width})")
+        if not np.isfinite(features).all():
+            raise self.wrong("returned features that are not finite")
+        return features
+
+    def check_code(self, code: Any, bag: Bag, spec: CodeSpec) -> Code:
+        """Return the code of a bag that has the promised format and finite values."""
+        if not isinstance(code, Code):
+            raise self.wrong(f"returned {type(code).__name__} instead of a Code for {bag.slide_id!r}")
+        if wrong := code.mismatch(spec):
+            raise self.wrong(f"returned a wrong code for {bag.slide_id!r}: {wrong}")
+        if code.slide_id != bag.slide_id:
+            raise self.wrong(f"returned a code of {code.slide_id!r} for {bag.slide_id!r}")
+        if code.rows.dtype == np.float32 and not np.isfinite(code.rows).all():
+            raise self.wrong(f"returned a code for {bag.slide_id!r} that is not finite")
+        if (
+            spec.kind == "bits"
+            and spec.width % 8
+            and np.any(code.rows[:, -1].astype(np.uint8) & (0xFF >> spec.width % 8))
+        ):
+            raise self.wrong(f"returned a code for {bag.slide_id!r} whose padding bits are not zero")
+        return code
+
+    def check_batch(self, answers: Any, size: int, method: str) -> list[Any]:
+        """Return the answers of a batch method, one per item."""
+        if not isinstance(answers, list):
+            raise self.wrong(f"returned {type(answers).__name__} instead of a list from {method}()")
+        if len(answers) != size:
+            raise self.wrong(f"returned {len(answers)} answers from {method}() for {size} slides")
+        return answers
+
+    def check_ids(self, ids: Sequence[str], added: Sequence[str]) -> None:
+        """Raise `PluginError` unless an index holds exactly what was added."""
+        if len(ids) != len(added) or set(ids) != set(added):
+            raise self.wrong(f"was given {len(added)} slides and lists {len(ids)}, or others")
+
+    def check_hits(self, hits: Any, k: int, row_of: Mapping[str, int], among: Mask | None) -> list[Hit]:
+        """Return hits that are a valid answer to a search.
+
+        Checked: at most k hits, each slide once, only slides the mask lets in (so never the query's patient), finite
+        distances that never decrease. row_of: by slide id, its place in `among`.
+        """
+        if not isinstance(hits, list) or not all(isinstance(hit, Hit) for hit in hits):
+            raise self.wrong("did not return a list of hits from search()")
+        if len(hits) > k:
+            raise self.wrong(f"returned {len(hits)} hits for k = {k}")
+        last, seen = -math.inf, set()
+        for rank, (slide_id, distance) in enumerate(((hit.slide_id, hit.distance) for hit in hits), 1):
+            row = row_of.get(slide_id)
+            if row is None:
+                raise self.wrong(f"found {slide_id!r} at rank {rank}: a slide it does not hold")
+            if among is not None and not among[row]:
+                raise self.wrong(f"found {slide_id!r} at rank {rank}: a slide that this search excludes")
+            if slide_id in seen:
+                raise self.wrong(f"found {slide_id!r} twice")
+            if not math.isfinite(distance):
+                raise self.wrong(f"returned the distance {distance} at rank {rank}")
+            if distance < last:
+                raise self.wrong(
+                    f"returned the distance {distance:g} at rank {rank}, after {last:g} at rank {rank - 1}"
+                )
+            last = distance
+            seen.add(slide_id)
+        return hits
+
+    def check_distances(self, distances: Any, size: int) -> Float64:
+        """Return the distances of a reranker: float64 (size,), finite."""
+        if not isinstance(distances, np.ndarray) or distances.shape != (size,) or distances.dtype.kind != "f":
+            raise self.wrong(f"did not return {size} distances")
+        if not np.isfinite(distances).all():
+            raise self.wrong("returned distances that are not finite")
+        return distances.astype(np.float64, copy=False)
+
+    def check_contributions(self, parts: Any, patches: int) -> Float64:
+        """Return the parts of a similarity: float64 (patches,), finite."""
+        if not isinstance(parts, np.ndarray) or parts.shape != (patches,) or parts.dtype.kind != "f":
+            raise self.wrong(f"did not return one contribution for each of {patches} patches")
+        if not np.isfinite(parts).all():
+            raise self.wrong("returned contributions that are not finite")
+        return parts.astype(np.float64, copy=False)
+
+
+class CheckedIndex:
+    """An index whose every call is owned and checked; it is used like the index itself.
+
+    inner: the index, to be asked for its capabilities.
+    """
+
+    def __init__(self, inner: Index, owner: Owner) -> None:
+        self.inner, self.owner = inner, owner
+        self._row_of: dict[str, int] | None = None
+
+    @property
+    def ids(self) -> Sequence[str]:
+        """Slide ids in the index; masks follow this order."""
+        return self.inner.ids
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes used by the stored codes."""
+        return self.inner.nbytes
+
+    def with_inner(self, inner: Index) -> CheckedIndex:
+        """Return the same slides behind another index, such as one with other options."""
+        made = CheckedIndex(inner, self.owner)
+        made._row_of = self._row_of
+        return made
+
+    def add(self, codes: Sequence[Code]) -> None:
+        """Add codes; afterwards the index must hold them."""
+        self._row_of = None
+        before = len(self.inner.ids)
+        self.owner.call("add()", self.inner.add, codes)
+        if len(self.inner.ids) != before + len(codes):
+            raise self.owner.wrong(f"was given {len(codes)} slides and lists {len(self.inner.ids) - before} more")
+
+    def remove(self, slide_ids: Sequence[str]) -> None:
+        """Remove slides; afterwards the index must not hold them."""
+        self._row_of = None
+        before = len(self.inner.ids)
+        self.owner.call("remove()", self.inner.remove, slide_ids)
+        if len(self.inner.ids) != before - len(slide_ids):
+            raise self.owner.wrong(f"was asked to remove {len(slide_ids)} slides and still lists some of them")
+
+    def search(self, code: Code, k: int, among: Mask | None = None) -> list[Hit]:
+        """Return at most k hits, nearest first; only slides that `among` lets in."""
+        hits = self.owner.call("search()", self.inner.search, code, k, among)
+        return self.owner.check_hits(hits, k, self.row_of, among)
+
+    def search_many(self, codes: Sequence[Code], k: int, among: Mask | None = None) -> list[list[Hit]]:
+        """Return `search(code, k, among)` for every code; the first is compared with `search` itself."""
+        inner, owner = self.inner, self.owner
+        if not implements(inner, BatchIndex) or len(codes) < 2:
+            return [self.search(code, k, among) for code in codes]
+        found = owner.check_batch(
+            owner.call("search_many()", inner.search_many, codes, k, among), len(codes), "search_many"
+        )
+        for hits in found:
+            owner.check_hits(hits, k, self.row_of, among)
+        if [hit.slide_id for hit in found[0]] != [hit.slide_id for hit in self.search(codes[0], k, among)]:
+            raise owner.wrong("returned other hits from search_many() than from search()")
+        return found
+
+    def save(self, folder: Path) -> None:
+        """Write the index into the existing empty `folder`."""
+        self.owner.call("save()", self.inner.save, folder)
+
+    def load(self, folder: Path) -> None:
+        """Restore what `save` wrote."""
+        self._row_of = None
+        self.owner.call("load()", self.inner.load, folder)
+
+    @property
+    def row_of(self) -> Mapping[str, int]:
+        """By slide id, its place in a mask."""
+        if self._row_of is None:
+            self._row_of = dict(zip(self.inner.ids, range(len(self.inner.ids))))
+        return self._row_of
+
+
+def same_code(one: Code, other: Code) -> bool:
+    """Return whether two codes are equal to the last bit."""
+    return one.space == other.space and one.rows.tobytes() == other.rows.tobytes()

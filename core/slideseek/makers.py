@@ -1,0 +1,75 @@
+"""Who made a result: the distribution, version, code and revision of a component.
+
+What counts is part of the key of every result, so results never outlive the code that made them:
+
+- a component that declares `code_revision` counts by its distribution and that number, in every version;
+- any other counts by its distribution, version and import string;
+- one that is being edited (an editable install, a plugin file) also counts by the source of its module and of the
+  modules of its base classes.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from slideseek.digests import digest, sha256_file
+from slideseek.errors import PluginError
+from slideseek.hookspecs import PROJECT
+from slideseek.plugins import Registration
+
+FIRST_REVISION = 1
+"""Revision of bundled components that older archives were built with; it adds nothing to keys, so they stay valid."""
+
+
+@dataclass(frozen=True, slots=True)
+class Maker:
+    """The code behind a component. revision: as declared, None if it is not. source: digest of files being edited."""
+
+    distribution: str
+    version: str
+    target: str
+    revision: int | None
+    source: str
+
+    def __str__(self) -> str:
+        parts = [f"{self.distribution} {self.version}"]
+        if self.revision is not None and self.distribution != PROJECT:
+            parts.append(f"revision {self.revision}")
+        if self.source:
+            parts.append(f"source {self.source[:12]}")
+        return ", ".join(parts)
+
+    @property
+    def identity(self) -> list[Any] | None:
+        """What keys contain: two makers with the same identity make the same results. None adds nothing to a key."""
+        if self.distribution == PROJECT and self.revision == FIRST_REVISION:
+            return None
+        if self.revision is not None:
+            return [self.distribution, self.revision, self.source]
+        return [self.distribution, self.version, self.target, self.source]
+
+
+def maker_of(entry: Registration, component: Any) -> Maker:
+    """Return the maker of a component that was registered as `entry`."""
+    kind = type(component)
+    revision = getattr(kind, "code_revision", None)
+    if revision is not None and type(revision) is not int:
+        raise PluginError(
+            f"{entry.kind} {entry.name!r} of {entry.owner}: code_revision is {revision!r}, not a whole number",
+            "declare code_revision: ClassVar[int] = 1",
+        )
+    return Maker(entry.distribution, entry.version, entry.target, revision, _source(kind) if entry.editable else "")
+
+
+def _source(kind: type[Any]) -> str:
+    """Return a digest of the files that define a class and its base classes, those of slideseek and Python excepted."""
+    modules = sorted({base.__module__ for base in kind.__mro__})
+    own = [
+        sys.modules[name] for name in modules if name.partition(".")[0] not in (PROJECT, "builtins", "typing", "abc")
+    ]
+    files = [inspect.getsourcefile(module) for module in own]
+    return digest([[module.__name__, sha256_file(Path(file))] for module, file in zip(own, files) if file])

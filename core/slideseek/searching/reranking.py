@@ -1,0 +1,75 @@
+"""The second stage of a search: options given with the query, and comparing the patches of the nearest slides."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from slideseek.archive.bags import ArchiveBags
+from slideseek.boundary import CheckedIndex
+from slideseek.did_you_mean import did_you_mean
+from slideseek.engine import Engine
+from slideseek.errors import ParameterError, UsageError
+from slideseek.indexing.stage_cache import StageCache
+from slideseek.interfaces import Reranker
+from slideseek.options import changed_copy, query_options
+from slideseek.types import Bag, Hit
+
+
+@dataclass(frozen=True, slots=True)
+class Tuned:
+    """What one search uses instead of the engine's own; index is None where that is used unchanged."""
+
+    index: CheckedIndex | None
+    reranker: Reranker | None
+
+
+def tune(index: CheckedIndex, reranker: Reranker | None, options: Sequence[str]) -> Tuned:
+    """Return the index and the reranker with other values of options that may be given with a query.
+
+    options: `name=value` with a value as in TOML, or `index.name=value` where both have an option of that name.
+    """
+    parts: dict[str, Any] = {"index": index.inner, "reranker": reranker}
+    known = {kind: query_options(part) for kind, part in parts.items() if part is not None}
+    given: dict[str, dict[str, Any]] = {kind: {} for kind in known}
+    for text in options:
+        path, value = _parsed(text)
+        kind, _, name = path.rpartition(".")
+        holders = [one for one, names in known.items() if name in names and kind in ("", one)]
+        if not holders:
+            names = sorted({name for names in known.values() for name in names})
+            listed = f"options of this engine: {', '.join(names)}" if names else "this engine has none"
+            cause = f"no option {path!r} can be given with a query"
+            raise ParameterError("options", cause, did_you_mean(path, names, listed))
+        if len(holders) > 1:
+            raise ParameterError("options", f"both the index and the reranker have an option {name!r}", f"index.{name}")
+        given[holders[0]][name] = value
+    made: dict[str, Any] = {}
+    for kind, values in given.items():
+        try:
+            made[kind] = changed_copy(parts[kind], values) if values else parts[kind]
+        except UsageError as error:
+            raise ParameterError("options", error.cause, error.fix) from error
+    return Tuned(index.with_inner(made["index"]) if given["index"] else None, made.get("reranker"))
+
+
+def _parsed(text: str) -> tuple[str, Any]:
+    """Return the name and the value of `name=value`; a value that is not TOML is text."""
+    name, equals, value = (part.strip() for part in text.partition("="))
+    if not (name and equals and value):
+        raise ParameterError("options", f"{text!r} is not NAME=VALUE")
+    try:
+        return name, tomllib.loads(f"value = {value}")["value"]
+    except tomllib.TOMLDecodeError:
+        return name, value
+
+
+def reranked(stages: StageCache, engine: Engine, reranker: Reranker, query: Bag, hits: Sequence[Hit]) -> list[Hit]:
+    """Return hits with the reranker's distances, nearest first, equal distances by slide id."""
+    owner, rows = engine.owner("reranker"), stages.catalog.slides.some([hit.slide_id for hit in hits])
+    bags = ArchiveBags(stages.archive, [(row.record, stages.key(engine, "featurize", row)) for row in rows])
+    distances = owner.check_distances(owner.call("distances()", reranker.distances, query, bags), len(rows))
+    found = [Hit(row.id, distance) for row, distance in zip(rows, distances.tolist(), strict=True)]
+    return sorted(found, key=lambda hit: (hit.distance, hit.slide_id))
