@@ -62,16 +62,6 @@ def counting(what: str, total: int) -> Iterator[Callable[[str], None]]:
         yield lambda _: progress.advance(task)
 
 
-@contextmanager
-def telling() -> Iterator[Callable[[str], None]]:
-    """Show the current step on a temporary line; nothing if standard error is not a terminal."""
-    if not on_terminal():
-        yield lambda _: None
-        return
-    with Console(stderr=True).status("") as status:
-        yield lambda text: status.update(escape(text))
-
-
 def shown_losses(metrics: Mapping[str, float]) -> str:
     """Format an epoch's losses on one line."""
     return "  ".join(f"{name} {value:.4g}" for name, value in metrics.items() if name not in ("epoch", "epochs"))
