@@ -7,7 +7,6 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from types import TracebackType
 from typing import IO, Any, Protocol, Self, cast
 
 from rich.console import Console, RenderableType
@@ -36,9 +35,7 @@ class ClosingReporter(Reporter, Protocol):
 
     def __enter__(self) -> Self: ...
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
+    def __exit__(self, *error: object) -> None: ...
 
 
 def make_reporter() -> ClosingReporter:
@@ -191,9 +188,7 @@ class BarReporter(_Tally):
         self._progress.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._progress.spinner = None
         self._progress.stop()
 
@@ -244,7 +239,5 @@ class LineReporter(_Tally):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         pass
