@@ -107,7 +107,7 @@ def test_every_hook_has_two_bundled_implementations(kind):
 
 
 class TestProtocols:
-    """A capability that nobody asks for does not exist."""
+    """A capability that nobody asks for does not exist: core asks for it, or the plugins listed, for a reason given."""
 
     NAMES = tuple(
         node.name
@@ -118,6 +118,10 @@ class TestProtocols:
         {
             # Slides are the one thing that core gives to components: what a slide can do is asked for there.
             "Outlined": "slideseek_components",
+            # What a component reports for people to see: nothing in core depends on it, the doctor shows it. The
+            # conformance kit checks it, so it is part of the contract.
+            "TissueFinder": "slideseek_apps/doctor",
+            "Described": "slideseek_apps/doctor",
             # A benchmark takes an exact index where none is named. Indexes state it, and may not know the benchmark.
             "StatesExactness": "slideseek_apps",
         }

@@ -111,15 +111,6 @@ class SlideTable:
 
 
 def _slide(row: sqlite3.Row) -> SlideRow:
-    record = SlideRecord(
-        id=row["id"],
-        path=row["path"],
-        patient=row["patient"],
-        site=row["site"],
-        label=row["label"],
-        center=row["center"],
-        mpp=row["mpp"],
-        contours=row["contours"],
-        fields=json.loads(row["fields"]),
-    )
+    plain = ("id", "path", "patient", "site", "label", "center", "mpp", "contours")
+    record = SlideRecord(**{name: row[name] for name in plain}, fields=json.loads(row["fields"]))
     return SlideRow(record, row["fingerprint"], row["bytes"], row["mtime_ns"], row["outline"])

@@ -24,9 +24,7 @@ from slideseek.cli.output import print_json, say, say_problem
 @mag_option
 @click.option("--override-mpp", is_flag=True, help="Use --mpp even for slides that state their own resolution.")
 @click.option(
-    "--allow-missing-patient",
-    is_flag=True,
-    help="Add slides whose row has no patient; each counts as its own patient.",
+    "--allow-missing-patient", is_flag=True, help="Add slides whose row has no patient; each counts as its own patient."
 )
 @json_option
 def command(

@@ -29,10 +29,7 @@ _SQL_FIXES = (
     ("unable to open", _RIGHTS),
     ("full", _SPACE),
     ("malformed", _RESTORE),
-    (
-        "not a database",
-        _RESTORE,
-    ),
+    ("not a database", _RESTORE),
 )
 
 

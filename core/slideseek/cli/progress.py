@@ -7,7 +7,6 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from types import TracebackType
 from typing import IO, Any, Protocol, Self, cast
 
 from rich.console import Console, RenderableType
@@ -36,9 +35,7 @@ class ClosingReporter(Reporter, Protocol):
 
     def __enter__(self) -> Self: ...
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
+    def __exit__(self, *error: object) -> None: ...
 
 
 def make_reporter() -> ClosingReporter:
@@ -60,16 +57,6 @@ def counting(what: str, total: int) -> Iterator[Callable[[str], None]]:
     with Progress(console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task(what, total=total)
         yield lambda _: progress.advance(task)
-
-
-@contextmanager
-def telling() -> Iterator[Callable[[str], None]]:
-    """Show the current step on a temporary line; nothing if standard error is not a terminal."""
-    if not on_terminal():
-        yield lambda _: None
-        return
-    with Console(stderr=True).status("") as status:
-        yield lambda text: status.update(escape(text))
 
 
 def shown_losses(metrics: Mapping[str, float]) -> str:
@@ -201,9 +188,7 @@ class BarReporter(_Tally):
         self._progress.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._progress.spinner = None
         self._progress.stop()
 
@@ -254,7 +239,5 @@ class LineReporter(_Tally):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         pass

@@ -5,9 +5,8 @@
   files, `bit_depth` brings samples to 8 bits, `limits` stops decompression bombs, `slide_errors` has the errors.
 - Pixels: `pyramid` (read a square, padding outside the slide), `levels`, `resampling`, `patch_images`.
 - Resolution: `resolution` (µm per pixel, magnification to µm per pixel).
-- Shapes: `geojson` (annotation files), `polygons` (what lies inside), `outline` (rings around a mask), `area` (the
-  queried part of a slide), `region_slide` (that part as a slide).
-- `inspection`: what `slideseek inspect` shows.
+- Shapes: `geojson` (annotation files), `polygons` (what lies inside), `area` (the queried part of a slide),
+  `region_slide` (that part as a slide).
 
 Tissue is found by selectors, not here.
 """

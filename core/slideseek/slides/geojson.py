@@ -1,4 +1,4 @@
-"""Contours of tissue and regions: GeoJSON in level-0 pixels, as QuPath reads and writes it."""
+"""Contours of tissue and regions: GeoJSON in level-0 pixels, as QuPath writes it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ import numpy as np
 
 from slideseek.errors import SlideError
 from slideseek.slides.limits import MAX_GEOJSON_BYTES
-from slideseek.slides.outline import outlines
 from slideseek.slides.polygons import Polygon, fill_polygons
 from slideseek.types import Float64, Mask
 
@@ -37,24 +36,6 @@ class Annotation:
     def polygons(self) -> list[Polygon]:
         """Return its polygons; raise `SlideError` for a feature of points or lines."""
         return list(_polygons(self.geometry, self.file))
-
-
-def geojson_from_mask(mask: Mask, scale_x: float, scale_y: float, name: str = "Tissue") -> dict[str, Any]:
-    """Return a FeatureCollection with one Polygon per connected object of the mask, holes included.
-
-    mask: bool (h, w). scale_x, scale_y: level-0 pixels per mask pixel. name: the class QuPath shows. The contours run
-    along pixel edges, so filling them restores exactly the mask.
-    """
-    scale = np.array([scale_x, scale_y])
-    features = [
-        {
-            "type": "Feature",
-            "geometry": {"type": "Polygon", "coordinates": [(ring * scale).tolist() for ring in rings]},
-            "properties": {"objectType": "annotation", "classification": {"name": name}},
-        }
-        for rings in outlines(mask)
-    ]
-    return {"type": "FeatureCollection", "features": features}
 
 
 def mask_from_geojson(path: Path, dimensions: tuple[int, int], shape: tuple[int, int]) -> Mask:

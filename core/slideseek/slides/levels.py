@@ -96,12 +96,7 @@ class Placement:
         return Window((x, y), (width, height), Box(left, top, right, bottom))
 
     def _span(
-        self,
-        part: tuple[float, ...],
-        whole: tuple[float, ...],
-        lengths: tuple[int, int],
-        pixels: int,
-        margin: bool,
+        self, part: tuple[float, ...], whole: tuple[float, ...], lengths: tuple[int, int], pixels: int, margin: bool
     ) -> tuple[int, int, float, float]:
         """Return one axis of a window: origin (level 0), length (level), and the edges of the box from the origin."""
         base, level = lengths

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from slideseek.errors import SlideError
 
@@ -30,20 +30,14 @@ _MICROMETRES = {"inch": 25_400.0, "centimeter": 10_000.0}
 
 _OPENSLIDE_KEYS = ("openslide.mpp-x", "openslide.mpp-y", 1.0)
 
+_MIRAX = "mirax.LAYER_0_LEVEL_0_SECTION.MICROMETER_PER_PIXEL"
+_DICOM = "dicom.SharedFunctionalGroupsSequence[0].PixelMeasuresSequence[0].PixelSpacing"
 _VENDOR_KEYS: tuple[tuple[str, str, float], ...] = (
     ("aperio.MPP", "aperio.MPP", 1.0),
-    (
-        "mirax.LAYER_0_LEVEL_0_SECTION.MICROMETER_PER_PIXEL_X",
-        "mirax.LAYER_0_LEVEL_0_SECTION.MICROMETER_PER_PIXEL_Y",
-        1.0,
-    ),
+    (f"{_MIRAX}_X", f"{_MIRAX}_Y", 1.0),
     ("ventana.ScanRes", "ventana.ScanRes", 1.0),
     # DICOM uses millimetres, rows (y) before columns (x).
-    (
-        "dicom.SharedFunctionalGroupsSequence[0].PixelMeasuresSequence[0].PixelSpacing[1]",
-        "dicom.SharedFunctionalGroupsSequence[0].PixelMeasuresSequence[0].PixelSpacing[0]",
-        1_000.0,
-    ),
+    (f"{_DICOM}[1]", f"{_DICOM}[0]", 1_000.0),
     ("mpp-x", "mpp-y", 1.0),
     ("mpp", "mpp", 1.0),
     ("MPP", "MPP", 1.0),
@@ -64,7 +58,10 @@ _OBJECTIVE_KEYS = (
 
 @dataclass(frozen=True, slots=True)
 class Resolution:
-    """The resolution of level 0 in µm per pixel, the field it comes from, and notes on it."""
+    """The resolution of level 0 in µm per pixel, the field it comes from, and notes on it.
+
+    Before it is chosen, it is one statement of the file, which may be implausible or even negative.
+    """
 
     mpp_x: float
     mpp_y: float
@@ -74,20 +71,6 @@ class Resolution:
     @property
     def mpp(self) -> float:
         """One number for both axes: the geometric mean, which keeps areas right."""
-        return math.sqrt(self.mpp_x * self.mpp_y)
-
-
-@dataclass(frozen=True, slots=True)
-class _Field:
-    """One statement of the file about its resolution; `notes` explain how its text was read."""
-
-    source: str
-    mpp_x: float
-    mpp_y: float
-    notes: tuple[str, ...] = ()
-
-    @property
-    def mpp(self) -> float:
         return math.sqrt(abs(self.mpp_x * self.mpp_y))
 
 
@@ -127,7 +110,7 @@ def resolve(properties: Mapping[str, str], stated: float | None = None, name: st
     fields, unusable = _fields(properties)
     objective = objective_power(properties)
     if stated is not None:
-        chosen = _Field("stated by the user", stated, stated)
+        chosen = Resolution(stated, stated, "stated by the user")
         _check(chosen, name, "check the --mpp option or the `mpp` column of the manifest")
     elif fields:
         chosen = fields.pop(0)
@@ -137,7 +120,7 @@ def resolve(properties: Mapping[str, str], stated: float | None = None, name: st
         raise SlideError(f"{name} does not state its resolution in µm per pixel{said}", _how_to_state(objective))
     reading = dict.fromkeys(note for field in (chosen, *fields) for note in field.notes)
     notes = (*reading, *unusable, *_remarks(chosen, fields, objective, overrides=stated is not None))
-    return Resolution(chosen.mpp_x, chosen.mpp_y, chosen.source, notes)
+    return replace(chosen, notes=notes)
 
 
 def _how_to_state(objective: float | None) -> str:
@@ -147,7 +130,7 @@ def _how_to_state(objective: float | None) -> str:
     return f"{HOW_TO_STATE}; objective {objective:g}x suggests --mpp {nominal_mpp(objective):g}"
 
 
-def _check(field: _Field, name: str, fix: str) -> None:
+def _check(field: Resolution, name: str, fix: str) -> None:
     """Raise `SlideError` for a resolution no scanner has, and for pixels far from square."""
     low, high = PLAUSIBLE_MPP
     for value in (field.mpp_x, field.mpp_y):
@@ -166,7 +149,9 @@ def _check(field: _Field, name: str, fix: str) -> None:
         )
 
 
-def _remarks(chosen: _Field, others: list[_Field], objective: float | None, *, overrides: bool) -> Iterator[str]:
+def _remarks(
+    chosen: Resolution, others: list[Resolution], objective: float | None, *, overrides: bool
+) -> Iterator[str]:
     """Yield notes on the chosen value: pixels that are not square, and every conflicting statement."""
     if _apart(chosen.mpp_x, chosen.mpp_y) > NOTE_ANISOTROPY:
         yield f"pixels are not square: {chosen.mpp_x:.4g} x {chosen.mpp_y:.4g} µm ({chosen.source})"
@@ -181,21 +166,21 @@ def _remarks(chosen: _Field, others: list[_Field], objective: float | None, *, o
             yield f"{_describe(chosen)} does not match the objective: {describe_magnification(objective)}"
 
 
-def _describe(field: _Field) -> str:
+def _describe(field: Resolution) -> str:
     both = f"{field.mpp_x:.4g}" if field.mpp_x == field.mpp_y else f"{field.mpp_x:.4g} x {field.mpp_y:.4g}"
     return f"{both} µm/px ({field.source})"
 
 
-def _fields(properties: Mapping[str, str]) -> tuple[list[_Field], list[str]]:
+def _fields(properties: Mapping[str, str]) -> tuple[list[Resolution], list[str]]:
     """Return every statement about the resolution in order of trust, and a remark on each invalid one."""
     read = [_pair(properties, *keys) for keys in (_OPENSLIDE_KEYS, *_VENDOR_KEYS)]
     read += [_tags(properties, prefix) for prefix in _TAG_PREFIXES]
-    return [item for item in read if isinstance(item, _Field)], [
+    return [item for item in read if isinstance(item, Resolution)], [
         item for item in read if isinstance(item, str) and item
     ]
 
 
-def _pair(properties: Mapping[str, str], key_x: str, key_y: str, factor: float) -> _Field | str:
+def _pair(properties: Mapping[str, str], key_x: str, key_y: str, factor: float) -> Resolution | str:
     """Read one number per axis; return "" if both are missing, and a remark if a value is not a number."""
     x, note_x = _number(properties.get(key_x, ""))
     y, note_y = _number(properties.get(key_y, ""))
@@ -208,10 +193,10 @@ def _pair(properties: Mapping[str, str], key_x: str, key_y: str, factor: float) 
     if y is None:
         y = x
         notes.append(f"only {key_x} is known: used for both axes")
-    return _Field(key_x, (x or 0.0) * factor, (y or 0.0) * factor, tuple(notes))
+    return Resolution((x or 0.0) * factor, (y or 0.0) * factor, key_x, tuple(notes))
 
 
-def _tags(properties: Mapping[str, str], prefix: str) -> _Field | str:
+def _tags(properties: Mapping[str, str], prefix: str) -> Resolution | str:
     """Read pixels per unit of length; without a unit, or with zero for unknown, they say nothing."""
     unit = properties.get(f"{prefix}.ResolutionUnit", "").strip().lower()
     field = _pair(properties, f"{prefix}.XResolution", f"{prefix}.YResolution", 1.0)
@@ -220,7 +205,7 @@ def _tags(properties: Mapping[str, str], prefix: str) -> _Field | str:
     if field.mpp_x <= 0 or field.mpp_y <= 0:
         return ""
     source = f"{prefix}.XResolution of {field.mpp_x:.6g} per {unit}"
-    return _Field(source, _MICROMETRES[unit] / field.mpp_x, _MICROMETRES[unit] / field.mpp_y, field.notes)
+    return Resolution(_MICROMETRES[unit] / field.mpp_x, _MICROMETRES[unit] / field.mpp_y, source, field.notes)
 
 
 def _number(text: str) -> tuple[float | None, str]:
@@ -241,6 +226,6 @@ def _apart(a: float, b: float) -> float:
     return abs(a - b) / min(abs(a), abs(b)) if a and b else math.inf
 
 
-def _is_print_density(field: _Field) -> bool:
+def _is_print_density(field: Resolution) -> bool:
     """Return whether a field is a screen or print density, which software writes without knowing the scanner."""
     return field.mpp >= _PRINT_MPP

@@ -12,13 +12,7 @@ import numpy as np
 
 from slideseek.errors import EmptyBagError, SlideseekError
 from slideseek.interfaces import Encoder
-from slideseek.testing.checks import (
-    Check,
-    Make,
-    prepared,
-    require,
-    require_error,
-)
+from slideseek.testing.checks import Check, Make, prepared, require, require_error
 from slideseek.testing.code_equality import require_same_code, require_same_rows
 from slideseek.testing.components import COMPONENT_CHECKS, require_protocol
 from slideseek.testing.toys import toy_bags

@@ -9,12 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slideseek.interfaces import Described, Featurizer, implements
-from slideseek.testing.checks import (
-    Check,
-    Make,
-    prepared,
-    require,
-)
+from slideseek.testing.checks import Check, Make, prepared, require
 from slideseek.testing.components import COMPONENT_CHECKS, require_protocol
 from slideseek.testing.toys import toy_images
 from slideseek.types import FeaturizerCard, Float32, UInt8
@@ -40,12 +35,7 @@ def featurizer_checks(side: int = 64) -> tuple[Check, ...]:
         different_images_differ,
         card_states_the_width,
     )
-    shared = (
-        featurizes_as_the_interface_says,
-        *COMPONENT_CHECKS,
-        width_is_positive,
-        card_is_cheap,
-    )
+    shared = (featurizes_as_the_interface_says, *COMPONENT_CHECKS, width_is_positive, card_is_cheap)
     return prepared(*shared) + prepared(*on_images, side=side)
 
 

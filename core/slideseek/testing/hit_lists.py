@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
 
 from slideseek.interfaces import Index
-from slideseek.testing.checks import Make, require
+from slideseek.testing.checks import Check, Make, require
+from slideseek.testing.toys import toy_codes
 from slideseek.types import Code, CodeSpec, Hit, Mask
+
+Codes: TypeAlias = tuple[Code, ...]
 
 CLOSE = 1e-5
 """Allowed difference of two distances between float codes, whose rows have unit length in the toy data."""
@@ -27,6 +31,20 @@ def accepted_specs(make: Make) -> list[CodeSpec]:
     specs = [spec for spec in every_spec() if make().refuses(spec) == ""]
     require(bool(specs), "an index that accepts some code format", "none accepted", 'return "" from refuses()')
     return specs
+
+
+def on_every_spec(*functions: Callable[[Make, CodeSpec, Codes], None]) -> tuple[Check, ...]:
+    """Turn functions into checks that run on every code format the index accepts, each with toy codes of it."""
+    return tuple(_on_every_spec(function) for function in functions)
+
+
+def _on_every_spec(function: Callable[[Make, CodeSpec, Codes], None]) -> Check:
+    @functools.wraps(function)
+    def check(make: Make) -> None:
+        for spec in accepted_specs(make):
+            function(make, spec, toy_codes(spec))
+
+    return check
 
 
 def filled(make: Make, codes: Sequence[Code]) -> Index:

@@ -3,17 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from types import TracebackType
 
 import numpy as np
 
 from slideseek.interfaces import PatchSized, Selector, Slide, TissueFinder, implements
-from slideseek.testing.checks import (
-    Check,
-    Make,
-    prepared,
-    require,
-)
+from slideseek.testing.checks import Check, Make, prepared, require
 from slideseek.testing.components import COMPONENT_CHECKS, require_protocol
 from slideseek.testing.toys import toy_slide
 from slideseek.types import Float64, Mask, Patches, UInt8
@@ -259,9 +253,7 @@ class WatchedSlide:
     def __enter__(self) -> WatchedSlide:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.closed = True
 
 

@@ -1,14 +1,29 @@
-"""Progress of a run: the time left, and epochs often enough to see that training goes on."""
+"""Progress of a run and of a report: the time left, epochs often enough to see training go on, the current step."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.markup import escape
 
 from slideseek.building.reporting import Reporter
+from slideseek.cli.progress import on_terminal
 
 EVERY = 5.0
 """Seconds between two epochs that are reported; the last epoch of a training always is."""
+
+
+@contextmanager
+def telling() -> Iterator[Callable[[str], None]]:
+    """Show the current step on a temporary line; nothing if standard error is not a terminal."""
+    if not on_terminal():
+        yield lambda _: None
+        return
+    with Console(stderr=True).status("") as status:
+        yield lambda text: status.update(escape(text))
 
 
 class RunProgress:

@@ -1,1 +1,1 @@
-"""Is everything in order? Versions, device, plugins, weights, and an archive."""
+"""Is everything in order? Versions, device, plugins, featurizers and their weights, an archive, and one slide."""

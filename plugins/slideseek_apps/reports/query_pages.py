@@ -9,9 +9,9 @@ from slideseek.api import OpenArchive
 from slideseek.archive.archive import Archive
 from slideseek.errors import SlideseekError
 from slideseek.searching.evidence import Explainer
+from slideseek.searching.log_changes import changes_since
 from slideseek.searching.queries import Query
 from slideseek.searching.query_log import LogEntry
-from slideseek.searching.replay import changes_since
 from slideseek.searching.request import Request, Result
 from slideseek.searching.searcher import Answer, Found, Searcher
 from slideseek.searching.votes import vote

@@ -23,7 +23,7 @@ def command(number: int, folder: Path | None, as_json: bool) -> int:
     """
     from slideseek.searching.answer_json import answer_json
     from slideseek.searching.query_log import open_log
-    from slideseek.searching.replay import replay
+    from slideseek_apps.session.replay import replay
 
     with open_archive(folder) as archive:
         done = replay(archive, open_log(archive).get(number))

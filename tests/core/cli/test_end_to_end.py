@@ -280,15 +280,3 @@ def test_region_patch_and_case_queries(tiny_archive, tiny_slides, tmp_path, slid
     outside = slideseek("search", "s1", "--region", "300,300,100,100", "-a", tiny_archive)
     assert outside.code == 2 and "is not inside slide 's1'" in outside.err
     assert slideseek("search", "p3", "--case", "--patch", "-a", tiny_archive).code == 2
-
-
-def test_featurizers_of_an_archive_show_their_weights(tiny_archive, slideseek):
-    listed = {row["name"]: row for row in slideseek("featurizers", "--json").json}
-    assert listed["efficientnet-lite2"]["present"] and listed["densenet121"]["present"] is False
-    assert "set" in listed["imported"]["problem"]
-    config = tiny_archive / "slideseek.toml"
-    config.write_text(config.read_text().replace('"colour-texture"', '"efficientnet-lite0"', 1))
-    first, second = slideseek("featurizers", "-a", tiny_archive, "--json").json
-    assert first["name"] == "bars: efficientnet-lite0" and "579344248a93e23026e6b78f" in first["fingerprint"]
-    assert second["name"] == "mean: colour-texture"
-    assert "579344248a93" in slideseek("featurizers", "-a", tiny_archive).out

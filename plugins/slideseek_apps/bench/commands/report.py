@@ -44,7 +44,7 @@ def command(
     against: str,
 ) -> None:
     """Report on the results in FOLDERS: all tables and figures, one section per dataset and protocol."""
-    from slideseek.cli.progress import telling
+    from slideseek_apps.bench.progress import telling
     from slideseek_apps.bench.report.assemble import make_report
     from slideseek_apps.bench.report.formats import as_format, formats_of, render, write_report
     from slideseek_apps.bench.report.settings import ReportSettings, as_divisor, as_tie

@@ -136,7 +136,7 @@ def _finish(folders: Sequence[Path], report: Path | None, quiet: bool) -> None:
         if not quiet:
             click.echo(f"next: slideseek bench report {shlex.join(map(str, folders))}")
         return
-    from slideseek.cli.progress import telling
+    from slideseek_apps.bench.progress import telling
     from slideseek_apps.bench.report.assemble import make_report
     from slideseek_apps.bench.report.formats import formats_of, write_report
     from slideseek_apps.bench.report.settings import ReportSettings

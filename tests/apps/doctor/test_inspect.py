@@ -13,8 +13,8 @@ from slideseek import plugins
 from slideseek.archive.archive import Archive
 from slideseek.errors import PluginError
 from slideseek.hookspecs import hookimpl
-from slideseek.slides.inspection import inspect_slide
 from slideseek.types import Patches
+from slideseek_apps.doctor.inspection import inspect_slide
 from slideseek_components.selectors.grid import Grid
 
 
@@ -130,7 +130,7 @@ def corner_archive(tmp_path, monkeypatch):
     module.Corner = Corner
     monkeypatch.setitem(sys.modules, module.__name__, module)
     registry = plugins.load_registry(extra=[("corner", Plugin())])
-    monkeypatch.setattr(plugins, "load_registry", lambda: registry)
+    monkeypatch.setattr(plugins, "load_registry", lambda kinds=None: registry)
     config = tmp_path / "corner.toml"
     config.write_text(
         '[[engine]]\nname = "corners"\nselector = { use = "corner" }\nfeaturizer = { use = "colour-texture" }\n'

@@ -55,8 +55,8 @@ def command(
     from slideseek.errors import UsageError
     from slideseek.plugins import load_registry
     from slideseek.slides.file_formats import PICTURE_SUFFIX
-    from slideseek.slides.geojson import geojson_from_mask
-    from slideseek.slides.inspection import inspect_slide
+    from slideseek_apps.doctor.inspection import inspect_slide
+    from slideseek_apps.doctor.tissue_outline import geojson_from_mask
 
     record, path, outline = None, slide, None
     if folder is not None:

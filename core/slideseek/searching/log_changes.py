@@ -1,39 +1,15 @@
-"""Run a logged query again and report what has changed if the hits differ."""
+"""What has changed in an archive since a query was logged."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
-from slideseek.archive.archive import Archive
 from slideseek.digests import canonical_json
 from slideseek.plugins import ComponentKind
 from slideseek.searching.query_log import LogEntry, archive_state
-from slideseek.searching.request import Request, Result
-from slideseek.searching.searcher import Answer, Searcher
-
-
-@dataclass(frozen=True, slots=True)
-class Replay:
-    """A logged query run again. same: hits and distances equal the logged ones; changes: what has changed."""
-
-    entry: LogEntry
-    answer: Answer
-    same: bool
-    changes: tuple[str, ...]
-
-
-def replay(archive: Archive, entry: LogEntry) -> Replay:
-    """Run a logged query again with the current engine of that name."""
-    searcher = Searcher.open(archive, entry.engine)
-    result = Request.unpack(entry.request).run(searcher)
-    hits = [[one.hit.slide_id, one.hit.distance] for one in result]
-    same = hits == [list(hit) for hit in entry.answer["hits"]]
-    changes = changes_since(entry, searcher, result)
-    if not same and not changes:
-        changes = ["nothing recorded; an approximate index may give different hits each time"]
-    return Replay(entry, result.answer, same, tuple(changes))
+from slideseek.searching.request import Result
+from slideseek.searching.searcher import Searcher
 
 
 def changes_since(entry: LogEntry, searcher: Searcher, result: Result) -> list[str]:

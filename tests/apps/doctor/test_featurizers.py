@@ -1,0 +1,13 @@
+"""`slideseek featurizers`: what each needs, and whether its weights are there."""
+
+
+def test_featurizers_of_an_archive_show_their_weights(tiny_archive, slideseek):
+    listed = {row["name"]: row for row in slideseek("featurizers", "--json").json}
+    assert listed["efficientnet-lite2"]["present"] and listed["densenet121"]["present"] is False
+    assert "set" in listed["imported"]["problem"]
+    config = tiny_archive / "slideseek.toml"
+    config.write_text(config.read_text().replace('"colour-texture"', '"efficientnet-lite0"', 1))
+    first, second = slideseek("featurizers", "-a", tiny_archive, "--json").json
+    assert first["name"] == "bars: efficientnet-lite0" and "579344248a93e23026e6b78f" in first["fingerprint"]
+    assert second["name"] == "mean: colour-texture"
+    assert "579344248a93" in slideseek("featurizers", "-a", tiny_archive).out
