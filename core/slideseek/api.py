@@ -52,7 +52,7 @@ class OpenArchive:
     def registry(self) -> Registry:
         """The components that plugins provide, looked up on first use."""
         if self._registry is None:
-            self._registry = load_registry()
+            self._registry = self.archive.registry()
         return self._registry
 
     @property
@@ -198,8 +198,10 @@ def create_archive(folder: Path | str, config: str | None = None, source: str = 
     config: the text of a `slideseek.toml`, by default with one engine. source: the name of that text in errors.
     """
     from slideseek.engine import make_engines
+    from slideseek.plugin_files import plugin_files
 
     text = default_config() if config is None else config
-    registry = load_registry()
-    make_engines(parse_config(text, source).engines, registry)  # check the configuration before creating the archive
+    parsed = parse_config(text, source)
+    registry = load_registry(files=plugin_files(Path(folder), parsed.plugins))
+    make_engines(parsed.engines, registry)  # check the configuration before creating the archive
     return OpenArchive(Archive.create(Path(folder), text), registry)

@@ -120,7 +120,8 @@ class Registry:
         known = sorted({e.name for e in self.entries if e.kind == kind})
         hint = did_you_mean(name, known, f"available: {', '.join(known) or 'none'}")
         if self.broken:
-            hint += f" ({len(self.broken)} broken: see 'slideseek plugins list')"
+            why = "; ".join(f"{one.plugin}: {one.reason}" for one in self.broken[:2])
+            hint += f" ({len(self.broken)} broken: {why})"
         if self.disabled:
             hint += f" (or unset {DISABLED_VARIABLE}, which disables {', '.join(self.disabled)})"
         raise PluginError(f"no {kind} named {name!r}", hint)
@@ -159,12 +160,13 @@ def load_registry(
     extra: Sequence[tuple[str, object]] = (),
     disabled: Iterable[str] | None = None,
     kinds: Sequence[Kind] = COMPONENT_KINDS,
+    files: Iterable[tuple[str, str, Callable[[], object]]] = (),
 ) -> Registry:
     """Collect what every installed plugin registers, of some kinds; by default the components of engines.
 
     extra: (name, module or object with hook implementations) used in addition to the installed ones, for tests and
     notebooks. disabled: plugin or distribution names to leave out; by default those in the environment variable
-    SLIDESEEK_DISABLED_PLUGINS (comma-separated).
+    SLIDESEEK_DISABLED_PLUGINS (comma-separated). files: plugin files of an archive, with name, version and loader.
     """
     if disabled is None:
         disabled = os.environ.get(DISABLED_VARIABLE, "").split(",")
@@ -192,6 +194,8 @@ def load_registry(
 
     for point in sorted(entry_points(group=PROJECT), key=lambda p: (p.name, p.value)):
         ask(point.name, *_origin(point), point.load)
+    for name, version, load in files:
+        ask(name, name, version, True, load)
     for name, plugin in extra:
         version = getattr(plugin, "__version__", "-")
         ask(name, name, version, version != "-", lambda plugin=plugin: plugin)  # type: ignore[misc]

@@ -193,7 +193,7 @@ def test_a_description_tells_of_inherited_options():
 
 def test_a_value_that_no_configuration_can_hold_is_named():
     with pytest.raises(PluginError, match=r"'unwritable': option 'classes' is \{'a'\}; .* cannot contain a set"):
-        settings(Unwritable(), "unwritable")
+        settings(Unwritable(), ComponentConfig("encoder", "unwritable", {}), no_parts)
 
 
 def test_unknown_implementation(registry):
@@ -210,8 +210,12 @@ def test_an_index_that_refuses_the_codes(registry):
         make_engine(config, registry)
 
 
+def no_parts(part, config):
+    raise AssertionError("none of these components has another inside")
+
+
 def test_settings_leave_out_what_cannot_change_a_result():
-    kept = settings(Optioned(weights=Path("a/b")), "optioned")
+    kept = settings(Optioned(weights=Path("a/b")), ComponentConfig("encoder", "optioned", {}), no_parts)
     assert kept == {
         "use": "optioned",
         "bits": 500,

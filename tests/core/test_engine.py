@@ -92,7 +92,7 @@ def test_components_that_keep_their_promises(registry):
 
 
 def test_patches_of_another_slide(registry):
-    with pytest.raises(PluginError, match="selector 'toy' returned patches of 'somebody-else'"):
+    with pytest.raises(PluginError, match="selector 'toy' of toys - returned patches of 'somebody-else'"):
         engine(registry, selector="stranger = true").select(toy_slide())
 
 
@@ -102,7 +102,7 @@ def test_patches_of_another_slide(registry):
 def test_features_of_another_shape_or_type(registry, options, got):
     made = engine(registry, featurizer=options)
     slide = toy_slide()
-    with pytest.raises(PluginError, match=rf"featurizer 'toy' returned {got}, not float32 \(2, 3\)"):
+    with pytest.raises(PluginError, match=rf"featurizer 'toy' of toys - returned {got}, not float32 \(2, 3\)"):
         made.featurize(slide, made.select(slide))
 
 

@@ -55,7 +55,7 @@ def test_unknown_name_far_from_all_lists_them():
 def test_duplicate_name_is_an_error_when_used_naming_both_owners():
     registry = load_registry(extra=[("one", offers("same")), ("two", offers("same"))])
     assert len([e for e in registry.registrations("encoder") if e.name == "same"]) == 2
-    with pytest.raises(PluginError, match="registered twice, by one - and two -"):
+    with pytest.raises(PluginError, match="registered twice, by one - and by two -: write 'one:same' or 'two:same'"):
         registry.find("encoder", "same")
 
 
@@ -75,7 +75,10 @@ def raising(register):
 @pytest.mark.parametrize(
     ("broken", "reason"),
     [
-        (plugin(register_encoder=lambda register: None), "unknown hook 'register_encoder'"),
+        (
+            plugin(register_encoder=lambda register: None),
+            "unknown hook register_encoder, not used: did you mean",
+        ),
         (plugin(register_encoders=wrong_argument), "registrar"),
         (plugin(register_encoders=raising), "RuntimeError: boom"),
         (plugin(register_encoders=lambda register: register("x", "", "s")), "import string must be a non-empty string"),

@@ -14,6 +14,7 @@ from slideseek.archive.files import clear_temporary, write_text
 from slideseek.archive.payloads import load_bag
 from slideseek.config import CONFIG_NAME, Config, default_config, parse_config, read_config
 from slideseek.errors import DamagedError, SlideseekError, UsageError
+from slideseek.plugins import Registry, load_registry
 from slideseek.types import Bag, SlideRecord
 
 CATALOG_NAME = "catalog.sqlite"
@@ -70,6 +71,15 @@ class Archive:
     def config(self) -> Config:
         """The configuration as it is on disk now."""
         return read_config(self.root / CONFIG_NAME)
+
+    def registry(self) -> Registry:
+        """Return the components that the installed plugins and the archive's own plugin files provide."""
+        names = self.config.plugins
+        if not names:
+            return load_registry()
+        from slideseek.plugin_files import plugin_files
+
+        return load_registry(files=plugin_files(self.root, names))
 
     def slide_path(self, record: SlideRecord) -> Path:
         """Return the path of a slide's file; slides inside the archive's folder move with it."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -102,7 +103,8 @@ class FeaturePhase:
         """Try a featurizer before its first slide: bad weights or a wrong width are one error, not one per slide."""
         if engine.feature_digest not in self._warm:
             self._warm.add(engine.feature_digest)
-            engine.probe_features()
+            with suppress(SlideError):  # such as imported features, which no image has: each slide reports it
+                engine.probe_features()
 
     def _consume(self, plan: _Plan, messages: Iterator[Message]) -> None:
         """Turn a slide's messages into committed records; any error goes into this slide's report."""

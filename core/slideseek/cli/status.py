@@ -49,3 +49,5 @@ def command(folder: Path | None, only_failed: bool, as_json: bool) -> None:
             f"engine {engine['name']!r}: {engine['coded']} of {len(status['slides'])} slides have a code,"
             f" {engine['indexed']} indexed ({engine['bytes_per_slide']:.0f} bytes per slide), index {fresh}"
         )
+        for change in engine["changed"]:
+            click.echo(f"  {change}: run 'slideseek build' to compute again what it made")

@@ -11,9 +11,9 @@ from slideseek.archive.slide_table import SlideRow
 from slideseek.config import EngineConfig
 from slideseek.engine import Engine
 from slideseek.errors import SlideseekError
-from slideseek.indexing.live_index import index_is_fresh, open_engine
+from slideseek.indexing.live_index import changed_makers, index_is_fresh, open_engine
 from slideseek.indexing.stage_cache import StageCache
-from slideseek.plugins import Registry, load_registry
+from slideseek.plugins import Registry
 
 STAGES: tuple[Stage, ...] = ("select", "featurize", "encode")
 
@@ -24,7 +24,7 @@ def archive_status(archive: Archive) -> dict[str, Any]:
     An engine that cannot be used (a missing plugin, a wrong option) is reported with its `error`; the others are
     reported as usual.
     """
-    registry = load_registry()
+    registry = archive.registry()
     engines = {config.name: _open(archive, config, registry) for config in archive.config.engines}
     stages = StageCache(archive, lambda _: None)
     slides = [_slide(slide, engines, stages) for slide in archive.catalog.slides]
@@ -104,4 +104,6 @@ def _engine(name: str, engine: Engine | SlideseekError, archive: Archive, stages
         "bytes_per_slide": sum(r.bytes for r in coded) / len(coded) if coded else 0.0,
         "indexed": row.slides if row else 0,
         "index_fresh": index_is_fresh(archive, engine, stages),
+        "makers": dict(engine.resolved.makers),
+        "changed": list(changed_makers(archive, engine).values()),
     }

@@ -17,7 +17,7 @@ from slideseek.errors import ParameterError, SlideseekError, UsageError
 from slideseek.indexing.live_index import LiveIndex, changed_makers, open_engine
 from slideseek.indexing.stage_cache import StageCache
 from slideseek.interfaces import BatchIndex, StatesExactness, implements
-from slideseek.plugins import Registry, load_registry
+from slideseek.plugins import Registry
 from slideseek.searching.filters import Filter, parse_filter
 from slideseek.searching.queries import Query, QueryMaker
 from slideseek.searching.reranking import Tuned, reranked, tune
@@ -90,7 +90,7 @@ class Searcher:
     def open(cls, archive: Archive, engine: str | None = None, registry: Registry | None = None) -> Searcher:
         """Open an engine as last built; by default the first one configured."""
         config = archive.config.engine(engine)
-        return cls(archive, open_engine(archive, config, load_registry() if registry is None else registry))
+        return cls(archive, open_engine(archive, config, archive.registry() if registry is None else registry))
 
     @property
     def index(self) -> CheckedIndex:

@@ -104,7 +104,7 @@ class _FilledIndex:
             answers = self._index.search_many([self._codes[query.id] for query in queries], k, among.copy())
         except PluginError as error:
             raise opaque.with_real_ids(error) from error
-        except SlideseekError:
+        except (MemoryError, SlideseekError):
             return {query.id: self._search_one(query, among) for query in queries}  # one by one shows which fails
         self._run.costs.search += [(time.perf_counter() - started) / len(queries)] * len(queries)
         return {query.id: hits for query, hits in zip(queries, answers, strict=True)}

@@ -17,7 +17,6 @@ from slideseek.building.reporting import BuildSummary, Reporter
 from slideseek.config import CONFIG_NAME
 from slideseek.engine import make_engines
 from slideseek.errors import SlideseekError, UsageError
-from slideseek.plugins import load_registry
 from slideseek.searching.searcher import Answer, Searcher
 from slideseek.slides.discovery import find_slides
 from slideseek_apps.demo.histology import demo_slides, write_demo
@@ -91,7 +90,7 @@ def run_demo(
             added = add_slides(archive, find_slides([folder / "slides"]), (manifest, read_manifest(manifest)))
             if added.problems:
                 raise SlideseekError(f"{added.problems[0].subject}: {added.problems[0].cause}", added.problems[0].fix)
-        engines = make_engines(archive.config.engines, load_registry())
+        engines = make_engines(archive.config.engines, archive.registry())
         with step("build"):
             build = Builder(archive, engines, reporter).run()
         searchers = {engine.name: Searcher(archive, engine) for engine in engines}

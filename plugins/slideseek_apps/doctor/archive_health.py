@@ -13,7 +13,7 @@ from slideseek.config import EngineConfig
 from slideseek.digests import broken_seal, sha256_file
 from slideseek.engine import Engine
 from slideseek.errors import SlideseekError
-from slideseek.indexing.live_index import index_is_fresh, open_engine
+from slideseek.indexing.live_index import changed_makers, index_is_fresh, open_engine
 from slideseek.indexing.stage_cache import StageCache
 from slideseek.interfaces import Described, implements
 from slideseek.plugins import Registry
@@ -29,7 +29,7 @@ NETWORK = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "fuse.sshfs",
 _AREA = "archive"
 
 
-def look_at_archive(root: Path, registry: Registry, everything: bool = False) -> Iterator[Finding]:
+def look_at_archive(root: Path, everything: bool = False) -> Iterator[Finding]:
     """Yield findings about an archive. everything: read all feature and index files."""
     yield from _place(root)
     if (root / CATALOG_NAME).is_file() and (finding := _catalogue(root / CATALOG_NAME)) is not None:
@@ -45,7 +45,7 @@ def look_at_archive(root: Path, registry: Registry, everything: bool = False) ->
         yield from _slides(archive)
         yield from look_at_payloads(archive, everything)
         try:
-            engines = archive.config.engines
+            engines, registry = archive.config.engines, archive.registry()
         except SlideseekError as error:
             yield Finding(_AREA, "configuration", "fail", error.cause, error.fix or "correct slideseek.toml")
             return
@@ -152,6 +152,8 @@ def _engine(archive: Archive, config: EngineConfig, registry: Registry, everythi
         yield Finding(
             area, "weights", "fail", f"not found: {card.weights}", "put the weights at the path in the configuration"
         )
+    for change in changed_makers(archive, engine).values():
+        yield Finding(area, "plugins", "warn", change, "run 'slideseek build' to compute again what it made")
     yield from _model(archive, engine, area)
     yield _index(archive, engine, area, everything)
 

@@ -23,4 +23,4 @@ def examine(archive: Path | None = None, everything: bool = False) -> Iterator[F
     yield from look_at_plugins(registry)
     yield from look_at_weights(registry)
     if archive is not None:
-        yield from look_at_archive(archive, registry, everything)
+        yield from look_at_archive(archive, everything)

@@ -37,7 +37,6 @@ def command(
     from dataclasses import asdict
 
     from slideseek.indexing.live_index import open_engine
-    from slideseek.plugins import load_registry
     from slideseek_apps.interchange.export_codes import export_codes
     from slideseek_apps.interchange.export_features import export_features
     from slideseek_apps.interchange.export_output import Destination, SlideChoice
@@ -51,7 +50,7 @@ def command(
             summary = export_table(archive, name and config.name, choice, destination)
         else:
             export = {"features": export_features, "patches": export_patches, "codes": export_codes}[what]
-            summary = export(archive, open_engine(archive, config, load_registry()), choice, destination)
+            summary = export(archive, open_engine(archive, config, archive.registry()), choice, destination)
     if as_json:
         print_json({"what": what, **asdict(summary)})
         return EXIT_FAILED_SLIDES if summary.problems else 0

@@ -51,7 +51,6 @@ def command(
     from slideseek.archive.manifest import read_manifest
     from slideseek.cli.progress import counting
     from slideseek.config import CONFIG_NAME
-    from slideseek.plugins import load_registry
     from slideseek_apps.interchange.feature_folders import find_feature_set
     from slideseek_apps.interchange.import_features import Importer, ImportOptions
     from slideseek_apps.interchange.imported_engine import engine_block, engines_of
@@ -59,7 +58,7 @@ def command(
     with open_archive(folder) as archive, archive.writing():
         found = find_feature_set(features, name)
         manifest = (manifest_file, read_manifest(manifest_file, allow_missing_patient)) if manifest_file else None
-        importer = Importer(archive, load_registry(), ImportOptions(without_coords, extent))
+        importer = Importer(archive, archive.registry(), ImportOptions(without_coords, extent))
         with counting("importing", len(found.files)) as advance:
             summary = importer.run(found, manifest, advance)
         config = archive.config

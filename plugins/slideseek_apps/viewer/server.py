@@ -17,7 +17,6 @@ import uvicorn
 
 from slideseek.archive.archive import Archive
 from slideseek.errors import SlideseekError, UsageError
-from slideseek.plugins import load_registry
 from slideseek_apps.viewer.access_control import TOKEN_PARAMETER, Guard
 from slideseek_apps.viewer.api.services import Services
 from slideseek_apps.viewer.app import make_app
@@ -67,7 +66,8 @@ def serving(root: Path, port: int = 0, token: str | None = None) -> Iterator[Run
     ):
         token = token or secrets.token_urlsafe(32)
         port = int(listening.getsockname()[1])
-        searching = SearchService(Archive(root), load_registry(), session=secrets.token_hex(4))
+        archive = Archive(root)
+        searching = SearchService(archive, archive.registry(), session=secrets.token_hex(4))
         services = Services(
             searching=searching,
             pictures=Pictures(searching.archive),

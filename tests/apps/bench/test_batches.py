@@ -8,6 +8,7 @@ import pytest
 
 from slideseek.errors import PluginError, SlideseekError
 from slideseek.hookspecs import hookimpl
+from slideseek.interfaces import BatchEncoder
 from slideseek.types import Bag, Code, CodeSpec
 from slideseek_apps.bench.encoding import BATCH_SLIDES
 from slideseek_apps.bench.results import read_cells
@@ -28,7 +29,7 @@ class Single:
         return Code(bag.slide_id, bag.features.mean(axis=0)[None].astype(np.float32))
 
 
-class Together(Single):
+class Together(Single, BatchEncoder):
     """The same, many bags at a time."""
 
     def encode_many(self, bags):
@@ -184,10 +185,10 @@ class TestEncoding:
     @pytest.mark.parametrize(
         ("encoder", "why"),
         [
-            ("ReturnsTooFew", "encode_many() returned 23 answers for 24 slides"),
-            ("ReturnsNothing", "encode_many() returned NoneType instead of a list"),
+            ("ReturnsTooFew", "returned 23 answers from encode_many() for 24 slides"),
+            ("ReturnsNothing", "returned NoneType instead of a list from encode_many()"),
             ("Reverses", "returned a code of 's23' for 's00'"),
-            ("LearnsFromTheBatch", "encode_many() and encode() disagree about slide 's00'"),
+            ("LearnsFromTheBatch", "returned other codes from encode_many() than from encode() for 's00'"),
         ],
     )
     def test_a_batch_that_is_not_what_single_slides_give_is_named(self, bench, encoder, why):
@@ -232,9 +233,9 @@ class TestSearching:
     @pytest.mark.parametrize(
         ("index", "why"),
         [
-            ("LosesAnswers", "search_many() returned 1 answers for 2 slides"),
-            ("FindsOthers", "search_many() and search() disagree about 's00'"),
-            ("IgnoresTheMask", "a slide the mask leaves out"),
+            ("LosesAnswers", "returned 1 answers from search_many() for 2 slides"),
+            ("FindsOthers", "returned other hits from search_many() than from search()"),
+            ("IgnoresTheMask", "a slide that this search excludes"),
         ],
     )
     def test_a_batch_that_is_not_what_single_queries_find_is_named(self, bench, index, why):

@@ -212,7 +212,7 @@ class TestGuess:
         )
         assert guess_kind(dots, twice, notes.append) == "more"
         (note,) = notes
-        assert "dataset 'dots' is registered twice, by one - and two -" in note
+        assert "dataset 'dots' is registered twice, by one - and by two -" in note
 
 
 def test_the_command_runs_on_it(dots, slideseek, tmp_path, monkeypatch):

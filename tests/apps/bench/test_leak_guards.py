@@ -7,6 +7,7 @@ import pytest
 
 from slideseek.errors import PluginError, SlideseekError
 from slideseek.hookspecs import hookimpl
+from slideseek.interfaces import Trainable
 from slideseek.types import Bag, Code, CodeSpec, Hit, SlideRecord
 from slideseek_apps.bench.datasets.dataset import Dataset
 from slideseek_apps.bench.leak_guards import check_duplicates
@@ -74,7 +75,7 @@ class GivesUpOnOne(Honest):
 
 
 @dataclasses.dataclass
-class Memoriser(Honest):
+class Memoriser(Honest, Trainable):
     """Code a slide by the label of the training slide that looks most like it."""
 
     known_: list = dataclasses.field(init=False, repr=False, compare=False, default_factory=list)
@@ -289,12 +290,12 @@ def test_a_leak_shows_in_the_control(bench, tmp_path, write_toys, toy_bags_file)
 @pytest.mark.parametrize(
     ("index", "why"),
     [
-        ("IgnoresTheMask", "a slide the mask leaves out"),
+        ("IgnoresTheMask", "a slide that this search excludes"),
         ("FindsTwice", "twice"),
-        ("Descends", "below"),
+        ("Descends", "at rank 2, after"),
         ("FindsStrangers", "a slide it does not hold"),
         ("FindsTooMany", "11 hits for k = 10"),
-        ("HasNoDistance", "distance at rank 1 is nan"),
+        ("HasNoDistance", "returned the distance nan at rank 1"),
         ("LosesSlides", "was given 24 slides and lists 23"),
     ],
 )
@@ -306,7 +307,7 @@ def test_an_index_is_not_trusted(bench, index, why):
 
 
 @pytest.mark.parametrize("probed", [True, False])
-@pytest.mark.parametrize(("encoder", "why"), [("BreaksItsPromise", "broke its promise"), ("Crashes", "oops")])
+@pytest.mark.parametrize(("encoder", "why"), [("BreaksItsPromise", "returned a wrong code"), ("Crashes", "oops")])
 def test_an_encoder_is_not_trusted(bench, encoder, why, probed):
     error = failure(bench(encoder, guards={"labels": probed}))
     assert isinstance(error, PluginError)

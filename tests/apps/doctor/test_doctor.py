@@ -5,7 +5,7 @@ import sqlite3
 
 import pytest
 
-from slideseek.plugins import Broken, Registration, Registry, load_registry
+from slideseek.plugins import Broken, Registration, Registry
 from slideseek_apps.doctor import software_health
 from slideseek_apps.doctor.archive_health import file_system, look_at_archive
 from slideseek_apps.doctor.finding import Finding, in_bytes
@@ -17,7 +17,7 @@ def states(tiny_archive):
     """Look at the archive again: state and detail by area and name."""
 
     def look(everything=False):
-        found = list(look_at_archive(tiny_archive, load_registry(), everything))
+        found = list(look_at_archive(tiny_archive, everything))
         return {(one.area, one.name): one for one in found}
 
     return look

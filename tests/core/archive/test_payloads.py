@@ -23,7 +23,9 @@ def test_patches_round_trip():
 
 
 def test_bag_round_trip_in_the_trident_layout(tmp_path):
-    bag = Bag("a/b", np.random.default_rng(0).random((2, 5), np.float32), PATCHES.xy, "colon")
+    bag = Bag(
+        "a/b", np.random.default_rng(0).random((2, 5), np.float32), PATCHES.xy, "colon", np.array([512.0, 1024.0]), 0.25
+    )
     payload = store_features(tmp_path, "features/x", "k", bag, PATCHES, 0.25)
     assert same(load_bag(tmp_path, payload, "a/b", "colon"), bag)
     with h5py.File(tmp_path / payload.file) as file:

@@ -43,7 +43,8 @@ class Batched(BatchEncoder):
         return Code(bag.slide_id, np.asarray(bag.features.mean(axis=0, keepdims=True), np.float32))
 
     def encode_many(self, bags) -> list[Code]:
-        calls.append([bag.slide_id for bag in bags])
+        if not bags[0].slide_id.startswith("toy-"):  # the bags an engine is tried with when it is made
+            calls.append([bag.slide_id for bag in bags])
         return [self.encode(bag) for bag in bags]
 
 

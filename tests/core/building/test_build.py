@@ -14,6 +14,7 @@ from slideseek.building.prefetch import Ahead
 from slideseek.engine import make_engines
 from slideseek.errors import SlideseekError
 from slideseek.indexing.stage_cache import StageCache
+from slideseek.interfaces import Resizing
 from slideseek.plugins import load_registry
 from slideseek_components.encoders.bovw import Bovw
 
@@ -143,8 +144,14 @@ def test_patches_are_read_at_the_featurizers_side_when_it_shrinks_them(added):
     patches = Patches.at("x", np.zeros((1, 2)), 1000, 0.5)
     assert engine.read_side(patches) == 1000
 
-    class Shrinking:
+    class Shrinking(Resizing):
         side = 224
+
+    class Optioned:
+        side = 224
+
+    engine.__dict__["featurizer"] = Optioned()
+    assert engine.read_side(patches) == 1000, "an option that happens to be called side"
 
     engine.__dict__["featurizer"] = Shrinking()
     assert engine.read_side(patches) == 224

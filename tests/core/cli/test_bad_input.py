@@ -115,7 +115,9 @@ def test_a_crashing_component_is_one_line(tiny_archive, slideseek, tiny_slides, 
 
     monkeypatch.setattr(ColourTexture, "featurize", crash)
     done = slideseek("build", "-a", tiny_archive)
-    assert done.code == 3 and "featurizing crashed (ZeroDivisionError: oh no)" in done.err
+    assert done.code == 2, "before the first slide, once"
+    assert "featurizer 'colour-texture' of slideseek" in done.err
+    assert "failed in featurize() (ZeroDivisionError: oh no)" in done.err
     assert "Traceback" not in done.err
 
 
@@ -215,8 +217,10 @@ def test_a_component_that_changed_since_the_build_does_not_encode_a_query(
     # Not by a new attribute of Yottixel: `isinstance` would go on finding the protocol there in later tests.
     plain = engine.resolved_settings
 
-    def revised(component, use):
-        return plain(component, use) | ({"fingerprint": "another revision"} if isinstance(component, Yottixel) else {})
+    def revised(component, config, registry):
+        return plain(component, config, registry) | (
+            {"fingerprint": "another revision"} if isinstance(component, Yottixel) else {}
+        )
 
     paint_tiny(tmp_path / "new.png", 99, coarse=True)
     monkeypatch.setattr(engine, "resolved_settings", revised)

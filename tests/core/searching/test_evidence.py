@@ -1,5 +1,6 @@
 """Evidence: what the patches make is the distance a search shows."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,10 +10,12 @@ from PIL import Image
 from slideseek.archive.archive import Archive
 from slideseek.cli import main
 from slideseek.errors import PluginError, SlideseekError, UsageError
-from slideseek.searching.evidence import Explainer, row_distances
+from slideseek.searching.evidence import Explainer
 from slideseek.searching.queries import Region
 from slideseek.searching.searcher import Searcher
 from slideseek.types import Hit
+from slideseek_components.indexes.cosine import Cosine
+from slideseek_components.indexes.hamming import Hamming
 
 ENGINE = """
 [[engine]]
@@ -157,11 +160,24 @@ def test_a_rectangle_of_a_conditioned_engine_is_explained(archive):
         Explainer(searcher).explain(part, "s5")
 
 
-def test_an_encoder_that_cannot_explain_says_so(archive):
+def test_an_encoder_that_cannot_attribute_is_explained_by_leaving_patches_out(archive):
     searcher = searching(archive, "largest")
-    with pytest.raises(
-        SlideseekError, match=r"encoder 'max' of engine 'largest' cannot attribute a similarity .*Attributable"
-    ):
+    query = searcher.queries.stored("s1")
+    made = Explainer(searcher).explain(query, "s2")
+    assert (made.kind, made.measure) == ("removals", "1 - cosine")
+    assert made.value == pytest.approx(searcher.distance(query, "s2"), abs=1e-6)
+    bag, target = query.bag(), searcher.queries.stored("s2").code
+    kept = np.arange(len(bag)) != 3
+    without = replace(bag, features=bag.features[kept], xy=bag.xy[kept], sides=bag.sides[kept])
+    rows = searcher.queries.prepared().encode(without).rows
+    grown = searcher.index.inner.row_distances(rows, target.rows)[0, 0] - made.value
+    assert made.parts[3] == pytest.approx(grown, abs=1e-9) and len(made.hit_parts) == len(made.hit)
+
+
+def test_too_many_patches_to_leave_out_is_an_error(archive, monkeypatch):
+    monkeypatch.setattr("slideseek.searching.evidence.MOST_REMOVALS", 5)
+    searcher = searching(archive, "largest")
+    with pytest.raises(SlideseekError, match=r"too many to leave out .*'max' cannot attribute .*Attributable"):
         Explainer(searcher).explain(searcher.queries.stored("s1"), "s2")
 
 
@@ -174,7 +190,7 @@ def test_a_slide_that_is_not_there_is_named(archive):
 def test_evidence_that_does_not_make_the_distance_shown_is_refused(archive, monkeypatch):
     searcher = searching(archive, "bars")
     monkeypatch.setattr(searcher.index, "search", lambda code, k, among: [Hit("s2", 1.5)])
-    with pytest.raises(PluginError, match=r"the index gives 1\.5"):
+    with pytest.raises(PluginError, match=r"index 'hamming' of slideseek .* between rows and shows 1\.5"):
         Explainer(searcher).explain(searcher.queries.stored("s1"), "s2")
 
 
@@ -193,10 +209,11 @@ def test_features_that_are_gone_are_named(archive):
 
 
 def test_distances_between_rows():
-    rng = np.random.default_rng(0)
+    rng, row_distances = np.random.default_rng(0), Hamming().row_distances
     bits = [rng.integers(0, 256, (n, 3), dtype=np.uint8) for n in (4, 5)]
     wanted = [[np.unpackbits(a ^ b).sum() for b in bits[1]] for a in bits[0]]
     assert row_distances(*bits).tolist() == wanted
+    row_distances = Cosine().row_distances
     floats = [rng.normal(size=(n, 3)).astype(np.float32) for n in (4, 5)]
     floats[0][0] = 0
     lengths = [np.linalg.norm(rows, axis=1) for rows in floats]

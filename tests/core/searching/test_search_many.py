@@ -42,7 +42,7 @@ def test_an_index_without_batches_is_searched_one_by_one(searcher, monkeypatch):
         def ids(self):
             return self._index.ids
 
-    monkeypatch.setattr(searcher._live, "index", Plain(searcher.index))
+    monkeypatch.setattr(searcher._live, "index", searcher.index.with_inner(Plain(searcher.index.inner)))
     assert [[one.hit for one in answer.found] for answer in searcher.search_many(queries, 3)] == expected
 
 

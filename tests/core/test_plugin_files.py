@@ -1,0 +1,94 @@
+"""Plugins in single files of an archive: used only when trusted, and counted by their content."""
+
+import pytest
+
+PLUGIN = '''
+from dataclasses import dataclass
+
+import numpy as np
+
+from slideseek.hookspecs import hookimpl
+from slideseek.interfaces import Encoder
+from slideseek.types import Code, CodeSpec
+
+slideseek_api = 1
+
+
+@hookimpl
+def register_encoders(register):
+    register("spread", f"{__name__}:Spread", "the spread of the features")
+
+
+@dataclass
+class Spread(Encoder):
+    """The standard deviation of each feature."""
+
+    def spec(self, width):
+        return CodeSpec("float", width)
+
+    def encode(self, bag):
+        return Code(bag.slide_id, (bag.features.std(axis=0, keepdims=True) * 1.0).astype(np.float32))
+'''
+ENGINE = """
+plugins = ["spread.py"]
+
+[[engine]]
+name       = "spread"
+selector   = { use = "grid", size = 64, mpp = 1.0, min_tissue = 0.5 }
+featurizer = { use = "colour-texture" }
+encoder    = { use = "spread" }
+index      = { use = "cosine" }
+
+[[engine]]
+name       = "mean"
+selector   = { use = "grid", size = 64, mpp = 1.0, min_tissue = 0.5 }
+featurizer = { use = "colour-texture" }
+encoder    = { use = "mean" }
+index      = { use = "cosine" }
+"""
+
+
+@pytest.fixture
+def archive(tiny_archive):
+    (tiny_archive / "spread.py").write_text(PLUGIN)
+    (tiny_archive / "slideseek.toml").write_text(ENGINE)
+    return tiny_archive
+
+
+def test_a_file_that_is_not_trusted_does_not_run_and_other_engines_work(archive, slideseek):
+    (archive / "spread.py").write_text(f"open({str(archive / 'ran')!r}, 'w')\n{PLUGIN}")
+    done = slideseek("build", "-a", archive)
+    assert done.code == 2 and "no encoder named 'spread'" in done.err
+    assert f"runs code and is not trusted: read it, then set SLIDESEEK_TRUST={archive}" in done.err
+    assert slideseek("search", "s0", "-a", archive, "--engine", "mean").code == 0
+    assert not (archive / "ran").exists()
+
+
+def test_a_trusted_file_is_used_and_an_edit_is_noticed(archive, slideseek, monkeypatch):
+    monkeypatch.setenv("SLIDESEEK_TRUST", str(archive))
+    done = slideseek("build", "-a", archive)
+    assert done.code == 0, done.err
+    before = slideseek("search", "s0", "-a", archive, "--json").json["hits"]
+    (archive / "spread.py").write_text(PLUGIN.replace("* 1.0", "** 2"))
+    done = slideseek("search", "s0", "-a", archive)
+    assert done.code == 1 and "must not be mixed" in done.err and "run 'slideseek build'" in done.err
+    assert "spread.py" in slideseek("status", "-a", archive).out
+    done = slideseek("build", "-a", archive)
+    assert done.code == 0 and "encoder 'spread' was spread.py" in done.err and "codes are computed again" in done.err
+    assert "done before" in done.err, "features are kept"
+    assert slideseek("search", "s0", "-a", archive, "--json").json["hits"] != before
+
+
+def test_a_file_outside_the_archive_is_refused(archive, slideseek, monkeypatch, tmp_path):
+    monkeypatch.setenv("SLIDESEEK_TRUST", str(tmp_path))
+    (archive.parent / "outside.py").write_text(PLUGIN)
+    (archive / "slideseek.toml").write_text(ENGINE.replace("spread.py", "../outside.py"))
+    done = slideseek("build", "-a", archive)
+    assert done.code == 2 and "lies outside the archive's folder" in done.err
+
+
+def test_a_file_that_fails_is_one_line(archive, slideseek, monkeypatch):
+    monkeypatch.setenv("SLIDESEEK_TRUST", str(archive))
+    (archive / "spread.py").write_text("1 / 0\n")
+    done = slideseek("build", "-a", archive)
+    assert done.code == 2 and "spread.py: ZeroDivisionError" in done.err and "Traceback" not in done.err
