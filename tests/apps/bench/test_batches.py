@@ -180,7 +180,7 @@ class TestEncoding:
         first = np.flatnonzero(np.bincount(np.load(toy_bags_file)["bag"]) == 4)[0]
         error = failure(bench("CrashesOnOne", guards={"labels": False}))
         assert isinstance(error, PluginError)
-        assert f"crashed while encoding 's{first:02d}' (ZeroDivisionError: oops)" in error.cause
+        assert f"failed in encode() for 's{first:02d}' (ZeroDivisionError: oops)" in error.cause
 
     @pytest.mark.parametrize(
         ("encoder", "why"),

@@ -3,6 +3,7 @@
 import json
 import sys
 from dataclasses import dataclass
+from functools import partial
 from types import ModuleType
 
 import numpy as np
@@ -129,8 +130,8 @@ def corner_archive(tmp_path, monkeypatch):
     module = ModuleType("corner_selector")
     module.Corner = Corner
     monkeypatch.setitem(sys.modules, module.__name__, module)
-    registry = plugins.load_registry(extra=[("corner", Plugin())])
-    monkeypatch.setattr(plugins, "load_registry", lambda kinds=None: registry)
+    with_corner = partial(plugins.load_registry, [("corner", Plugin())])
+    monkeypatch.setattr(plugins, "load_registry", with_corner)
     config = tmp_path / "corner.toml"
     config.write_text(
         '[[engine]]\nname = "corners"\nselector = { use = "corner" }\nfeaturizer = { use = "colour-texture" }\n'
