@@ -133,7 +133,11 @@ class TestProtocols:
         for path in files:
             for node in ast.walk(parsed(path)):
                 parts: list[ast.AST | None] = []
-                if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "isinstance":
+                if (
+                    isinstance(node, ast.Call)
+                    and isinstance(node.func, ast.Name)
+                    and node.func.id in ("isinstance", "implements")
+                ):
                     parts = [node.args[1]]
                 elif isinstance(node, ast.AnnAssign | ast.arg):
                     parts = [node.annotation]

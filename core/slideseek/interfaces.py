@@ -368,8 +368,3 @@ CAPABILITIES: Mapping[str, tuple[type[Any], ...]] = {
     "reranker": (MeasuresRows, MeasuresSets, Fingerprinted),
 }
 """The optional protocols of each kind, those with the fewest members first."""
-
-
-def own_members(protocol: type[Any]) -> tuple[str, ...]:
-    """Return the names of the members a protocol itself adds to its bases, sorted."""
-    return tuple(sorted(name for name in vars(protocol) if not name.startswith("_")))

@@ -295,7 +295,7 @@ def _check_api(plugin: object) -> None:
 
 def _interface_errors(kind: Kind, loaded: type[Any]) -> str:
     """Return what is wrong with a class of a kind: members that are missing, capabilities that are not declared."""
-    from slideseek.interfaces import CAPABILITIES, KIND_PROTOCOLS, own_members
+    from slideseek.interfaces import CAPABILITIES, KIND_PROTOCOLS
 
     if kind not in KIND_PROTOCOLS:
         return "" if hasattr(loaded, "load") else "has no load()"
@@ -315,6 +315,11 @@ def _interface_errors(kind: Kind, loaded: type[Any]) -> str:
             also = f"; {', '.join(missing)} would be needed too" if missing else ""
             return f"has {undeclared[0]}() and does not name {protocol.__name__} as a base class{also}"
     return ""
+
+
+def own_members(protocol: type[Any]) -> tuple[str, ...]:
+    """Return the names of the members a protocol itself adds to its bases, sorted."""
+    return tuple(sorted(name for name in vars(protocol) if not name.startswith("_")))
 
 
 def _provides(loaded: type[Any], name: str) -> bool:

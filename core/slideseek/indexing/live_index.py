@@ -13,9 +13,9 @@ from contextlib import contextmanager
 from typing import Any
 
 from slideseek.archive.archive import Archive
-from slideseek.archive.columns import SlideColumns
 from slideseek.archive.payloads import unpack_code
 from slideseek.archive.records import IndexRow, Payload
+from slideseek.archive.slide_table import SlideColumns
 from slideseek.boundary import CheckedIndex
 from slideseek.config import EngineConfig
 from slideseek.digests import broken_seal

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from slideseek.archive.columns import Column
+from slideseek.archive.slide_table import Column
 from slideseek.errors import PluginError, SlideseekError
 from slideseek.types import Hit, Mask, SlideRecord
 from slideseek_apps.bench.cell_run import CellRun

@@ -14,6 +14,7 @@ from slideseek import plugins
 from slideseek.archive.archive import Archive
 from slideseek.errors import PluginError
 from slideseek.hookspecs import hookimpl
+from slideseek.interfaces import TissueFinder
 from slideseek.types import Patches
 from slideseek_apps.doctor.inspection import inspect_slide
 from slideseek_components.selectors.grid import Grid
@@ -30,7 +31,7 @@ class Corner:
 
 
 @dataclass
-class Oversized(Corner):
+class Oversized(Corner, TissueFinder):
     """A selector whose tissue has not the shape of the thumbnail."""
 
     def find_tissue(self, slide, thumbnail):

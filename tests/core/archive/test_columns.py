@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from slideseek.archive.catalog import Catalog
-from slideseek.archive.columns import SlideColumns
-from slideseek.archive.slide_table import SlideRow
+from slideseek.archive.slide_table import SlideColumns, SlideRow
 from slideseek.searching.filters import parse_filter
 from slideseek.types import SlideRecord
 
