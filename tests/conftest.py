@@ -3,12 +3,18 @@
 import contextlib
 import io
 import json
+import os
 import shutil
 import sqlite3
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+# Two test processes share the cores, so a thread that waits must sleep: it would spin on a core that the other needs.
+# Libraries read this when they are loaded, and the commands that tests start inherit it; the number of threads stays.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")
 
 import numpy as np
 import pytest
