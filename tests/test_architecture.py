@@ -24,6 +24,7 @@ CONTRACTS = {
         "contracts"
     ]
 }
+CHECKS = ("isinstance", "implements")
 MAX_LINES_OF_CORE = 13_000
 MAX_FILES_OF_A_SEARCH = 28
 MAX_FILES_OF_AN_ENCODING = 12
@@ -32,6 +33,23 @@ MAX_FILES_OF_AN_ENCODING = 12
 @cache
 def parsed(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"))
+
+
+@cache
+def asked(path: Path) -> frozenset[str]:
+    """Return the names that a file checks values against or declares them as."""
+    found: set[str] = set()
+    for node in ast.walk(parsed(path)):
+        parts: list[ast.AST | None] = []
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in CHECKS:
+            parts = [node.args[1]]
+        elif isinstance(node, ast.AnnAssign | ast.arg):
+            parts = [node.annotation]
+        elif isinstance(node, ast.FunctionDef):
+            parts = [node.returns]
+        for part in filter(None, parts):
+            found |= {one.id for one in ast.walk(part) if isinstance(one, ast.Name)}
+    return frozenset(found)
 
 
 def section(title: str) -> str:
@@ -127,26 +145,6 @@ class TestProtocols:
         }
     )
 
-    def asked(self, files: list[Path]) -> set[str]:
-        """Return the names that files check values against or declare them as."""
-        found: set[str] = set()
-        for path in files:
-            for node in ast.walk(parsed(path)):
-                parts: list[ast.AST | None] = []
-                if (
-                    isinstance(node, ast.Call)
-                    and isinstance(node.func, ast.Name)
-                    and node.func.id in ("isinstance", "implements")
-                ):
-                    parts = [node.args[1]]
-                elif isinstance(node, ast.AnnAssign | ast.arg):
-                    parts = [node.annotation]
-                elif isinstance(node, ast.FunctionDef):
-                    parts = [node.returns]
-                for part in filter(None, parts):
-                    found |= {one.id for one in ast.walk(part) if isinstance(one, ast.Name)}
-        return found
-
     @pytest.mark.parametrize("name", NAMES)
     def test_it_is_asked_for(self, name):
         if name in self.PLUGINS:
@@ -155,7 +153,7 @@ class TestProtocols:
             files = [
                 path for path in CORE.rglob("*.py") if path.name != "interfaces.py" and "testing" not in path.parts
             ]
-        assert name in self.asked(files)
+        assert name in set().union(*map(asked, files))
 
 
 class TestNames:

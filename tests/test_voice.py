@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -55,10 +56,15 @@ def prose() -> Iterator[tuple[str, str]]:
                 yield name, path.read_text(encoding="utf-8")
 
 
+@cache
+def plain_prose() -> list[tuple[str, str]]:
+    """Return what a person may read, each text on one line; read once for all patterns."""
+    return [(where, " ".join(text.split())) for where, text in prose()]
+
+
 def stilted(meant: str) -> list[str]:
     found = []
-    for where, text in prose():
-        plain = " ".join(text.split())
+    for where, plain in plain_prose():
         matches = re.finditer(STILTED[meant], plain, re.IGNORECASE)
         kept = [match.span() for match in matches if match[0].lower() not in FINE]
         found += [f"{where}: ...{plain[max(0, start - 40) : end + 30]}..." for start, end in kept]
