@@ -13,6 +13,8 @@ HEAD = """# Components
 
 What comes with slideseek, and every option with its type and default. This page is written by
 `python tools/component_pages.py` from the components themselves.
+
+An option marked `*` can also be given with a query: `slideseek search QUERY --set NAME=VALUE`.
 """
 
 
@@ -30,7 +32,7 @@ def render() -> str:
             rows = []
             for option in describe_options(loaded):
                 default = f"`{option.default}`" if option.default else "required" if option.required else "not set"
-                rows.append(f"| `{option.name}` | {option.type} | {default} |")
+                rows.append(f"| `{option.name}`{' *' if option.at_query else ''} | {option.type} | {default} |")
             if rows:
                 parts.append("\n| option | type | default |\n|---|---|---|\n" + "\n".join(rows) + "\n")
     return "".join(parts)

@@ -33,7 +33,12 @@ if TYPE_CHECKING:
     from slideseek.searching.evidence import Evidence
 
 
-HOW_TO_GIVE = {"site": "pass site=...", "patient": "pass patient=...", "center": "pass center=..."}
+HOW_TO_GIVE = {
+    "site": "pass site=...",
+    "patient": "pass patient=...",
+    "center": "pass center=...",
+    "options": "pass options={NAME: VALUE}",
+}
 """How the parameters of a search are given in Python, for errors about them."""
 
 

@@ -27,12 +27,16 @@ AT_QUERY = "at_query"
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Option:
-    """One option. `default` is its TOML-like spelling, "" if not set; `required` means that no default exists."""
+    """One option. `default` is its TOML-like spelling, "" if not set; `required` means that no default exists.
+
+    at_query: whether it may also be given with a query.
+    """
 
     name: str
     type: str
     default: str
     required: bool
+    at_query: bool = False
 
 
 def from_table(
@@ -139,7 +143,9 @@ def describe_options(component: type[Any]) -> list[Option]:
     """Return the options of a component class, in the order of its fields."""
     hints = option_types(component)
     return [
-        Option(spec.name, _type(hints[spec.name]), _default(spec), _is_required(spec))
+        Option(
+            spec.name, _type(hints[spec.name]), _default(spec), _is_required(spec), bool(spec.metadata.get(AT_QUERY))
+        )
         for spec in dataclasses.fields(component)
         if spec.init
     ]

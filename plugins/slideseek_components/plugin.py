@@ -58,3 +58,10 @@ def register_indexes(register: Register) -> None:
     register("sparse", f"{here}.sparse:Sparse", "exact cosine distance between sparse codes, by inverted lists")
     register("annoy", f"{here}.annoy_forest:Annoy", "approximate: a forest of random splits; measures its recall")
     register("faiss-binary", f"{here}.faiss_binary:FaissBinary", "approximate Hamming: inverted lists or HNSW")
+
+
+@hookimpl
+def register_rerankers(register: Register) -> None:
+    here = "slideseek_components.rerankers"
+    register("median-of-min", f"{here}.median_of_min:MedianOfMin", "median over patches of the distance to the nearest")
+    register("set-cosine", f"{here}.set_cosine:SetCosine", "mean over patches of the best cosine")

@@ -28,7 +28,8 @@ def _print_pairs(evidence: Evidence, query_id: str, hit_id: str, count: int) -> 
         for rank, pair in enumerate(evidence.pairs[:count], start=1)
     ]
     print_table(("", f"patch of {query_id}", f"most like it in {hit_id}", "distance"), rows, right=(0, 3))
-    click.echo(f"distance {evidence.value:.6g}, from the pairs of {len(evidence.pairs)} patches of the query")
+    name = f" ({evidence.measure})" if evidence.measure else ""
+    click.echo(f"distance {evidence.value:.6g}{name}, from the pairs of {len(evidence.pairs)} patches of the query")
 
 
 def _print_contributions(evidence: Evidence, query_id: str, hit_id: str, count: int) -> None:

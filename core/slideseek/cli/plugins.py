@@ -69,6 +69,8 @@ def show_plugin(name: str, kind: str | None, as_json: bool) -> None:
     if options:
         rows = [[o.name, o.type, "(required)" if o.required else o.default or "(not set)"] for o in options]
         print_table(("option", "value", "default"), rows)
+        if at_query := [o.name for o in options if o.at_query]:
+            click.echo(f"Also with a query (search --set NAME=VALUE): {', '.join(at_query)}")
     else:
         click.echo("It has no options.")
 

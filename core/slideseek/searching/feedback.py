@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from slideseek.boundary import CheckedIndex
 from slideseek.errors import UsageError
 from slideseek.searching.queries import Query
 from slideseek.searching.searcher import Answer, Found, Mode, Searcher
@@ -69,19 +70,19 @@ def more_like_these(
     answer = searcher.search(whole, pool, mode, where, include_same_patient, exclude_center, options, rerank=False)
     marked = {query.record.id, *relevant, *rejected}
     found = [one for one in answer.found if one.hit.slide_id not in marked]
-    pushed = _push_back([one.hit for one in found], searcher, disliked)
+    pushed = _push_back([one.hit for one in found], searcher.tuned(options).index or searcher.index, disliked)
     records = {one.hit.slide_id: one.record for one in found}
     ranked = [Found(rank, hit, records[hit.slide_id]) for rank, hit in enumerate(pushed[:k], start=1)]
     return replace(answer, found=ranked, votes=vote(one.record for one in ranked))
 
 
-def _push_back(hits: Sequence[Hit], searcher: Searcher, disliked: Sequence[Query]) -> list[Hit]:
+def _push_back(hits: Sequence[Hit], index: CheckedIndex, disliked: Sequence[Query]) -> list[Hit]:
     """Rank hits again: those nearer to a rejected slide than to the relevant ones move back."""
     wanted = {hit.slide_id for hit in hits}
-    among = np.fromiter((i in wanted for i in searcher.index.ids), dtype=bool, count=len(searcher.index.ids))
+    among = np.fromiter((i in wanted for i in index.ids), dtype=bool, count=len(index.ids))
     nearest: dict[str, float] = {}
     for one in disliked:
-        for hit in searcher.index.search(one.code, max(len(hits), 1), among):
+        for hit in index.search(one.code, max(len(hits), 1), among):
             nearest[hit.slide_id] = min(hit.distance, nearest.get(hit.slide_id, np.inf))
     pushed = [
         Hit(hit.slide_id, hit.distance + max(0.0, hit.distance - nearest.get(hit.slide_id, np.inf))) for hit in hits

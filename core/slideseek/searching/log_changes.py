@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from slideseek.digests import canonical_json
-from slideseek.plugins import ComponentKind
 from slideseek.searching.query_log import LogEntry, archive_state
 from slideseek.searching.request import Result
 from slideseek.searching.searcher import Searcher
@@ -35,11 +34,11 @@ def changes_since(entry: LogEntry, searcher: Searcher, result: Result) -> list[s
     return changes
 
 
-def _options(then: Mapping[str, Any], current: Mapping[ComponentKind, Mapping[str, Any]]) -> list[str]:
+def _options(then: Mapping[str, Any], current: Mapping[Any, Mapping[str, Any]]) -> list[str]:
     """List the options that differ between two resolved engines, as `encoder.bits: 64, was 32`."""
     found = []
-    for kind in current:
-        before, after = dict(then.get(kind, {})), dict(current[kind])
+    for kind in dict.fromkeys([*current, *then]):  # an engine may have had a reranker, or have one now
+        before, after = dict(then.get(kind, {})), dict(current.get(kind, {}))
         for name in sorted(before.keys() | after.keys()):
             # Compared as JSON, which is how the log stores them: a tuple comes back as a list.
             old, new = (canonical_json(one.get(name)) for one in (before, after))

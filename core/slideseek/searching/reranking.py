@@ -13,7 +13,7 @@ from slideseek.did_you_mean import did_you_mean
 from slideseek.engine import Engine
 from slideseek.errors import ParameterError, UsageError
 from slideseek.indexing.stage_cache import StageCache
-from slideseek.interfaces import Reranker
+from slideseek.interfaces import MeasuresRows, Reranker, implements
 from slideseek.options import changed_copy, query_options
 from slideseek.types import Bag, Hit
 
@@ -40,11 +40,13 @@ def tune(index: CheckedIndex, reranker: Reranker | None, options: Sequence[str])
         holders = [one for one, names in known.items() if name in names and kind in ("", one)]
         if not holders:
             names = sorted({name for names in known.values() for name in names})
-            listed = f"options of this engine: {', '.join(names)}" if names else "this engine has none"
-            cause = f"no option {path!r} can be given with a query"
-            raise ParameterError("options", cause, did_you_mean(path, names, listed))
+            cause, listed = f"the engine has no option {path!r} that can be given with a query", ", ".join(names)
+            if not names:
+                raise UsageError(cause, f"omit {path}: neither its index nor its reranker has such options")
+            raise ParameterError("options", f"{cause}; {did_you_mean(name, names, f'it has {listed}')}")
         if len(holders) > 1:
-            raise ParameterError("options", f"both the index and the reranker have an option {name!r}", f"index.{name}")
+            cause = f"both the index and the reranker have an option {name!r}"
+            raise ParameterError("options", f"{cause}: write index.{name} or reranker.{name}")
         given[holders[0]][name] = value
     made: dict[str, Any] = {}
     for kind, values in given.items():
@@ -62,8 +64,15 @@ def _parsed(text: str) -> tuple[str, Any]:
         raise ParameterError("options", f"{text!r} is not NAME=VALUE")
     try:
         return name, tomllib.loads(f"value = {value}")["value"]
-    except tomllib.TOMLDecodeError:
+    except ValueError:  # not TOML, or a number with more digits than Python reads
         return name, value
+
+
+def unit_of(engine: Engine, reranker: Reranker | None) -> str:
+    """Return the unit of the distances of a search; that of a reranker is what it says a distance is."""
+    if reranker is None:
+        return engine.spec.unit
+    return reranker.distance_name if implements(reranker, MeasuresRows) else ""
 
 
 def reranked(stages: StageCache, engine: Engine, reranker: Reranker, query: Bag, hits: Sequence[Hit]) -> list[Hit]:

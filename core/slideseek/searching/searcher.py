@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, TypeAlias
 
@@ -20,7 +20,7 @@ from slideseek.interfaces import BatchIndex, StatesExactness, implements
 from slideseek.plugins import Registry
 from slideseek.searching.filters import Filter, parse_filter
 from slideseek.searching.queries import Query, QueryMaker
-from slideseek.searching.reranking import Tuned, reranked, tune
+from slideseek.searching.reranking import Tuned, reranked, tune, unit_of
 from slideseek.searching.votes import Vote, vote
 from slideseek.types import Hit, Mask, SlideRecord
 
@@ -73,6 +73,7 @@ class Searcher:
         self.queries = QueryMaker(archive, engine, self.stages)
         self._slides = archive.catalog.slides
         self._live = LiveIndex(archive, engine, self.stages)
+        self._tuned: tuple[tuple[str, ...], CheckedIndex, Tuned] | None = None
         if not len(self.index.ids):
             raise self._empty()
 
@@ -132,20 +133,22 @@ class Searcher:
         index or the reranker. rerank: whether to use the engine's reranker, if it has one.
         """
         filters = self._checked(query, k, mode, where)
-        tuned = self.tuned(options)
         started = time.perf_counter()
         self._live.refresh()
+        tuned = self.tuned(options)  # of the index as it is now
         among = self._shared_mask(query, mode, filters, exclude_center)
         if not include_same_patient:
             among &= ~self.own_patient(query)
         index, reranker = tuned.index or self.index, tuned.reranker if rerank else None
         # An index without a mask takes its fastest path.
-        depth = k if reranker is None else max(k, reranker.depth)
+        depth = k if reranker is None else max(k, min(reranker.depth, len(index.ids)))
         hits = index.search(query.code, depth, None if among.all() else among)
         if reranker is not None:
+            query = replace(query, notes=(*query.notes, self._reranked_note(len(hits), int(among.sum()))))
             hits = reranked(self.stages, self.engine, reranker, query.bag(), hits)[:k]
         milliseconds = 1000 * (time.perf_counter() - started)
-        return self._answer(query, mode, hits, among, exclude_center, milliseconds, reranker is not None)
+        unit = unit_of(self.engine, reranker)
+        return self._answer(query, mode, hits, among, exclude_center, milliseconds, unit)
 
     def search_many(
         self,
@@ -186,7 +189,9 @@ class Searcher:
             for place, hits, mask in zip(together, found, own):
                 left_out = {self.index.ids[row] for row in np.flatnonzero(mask).tolist()}
                 kept = [hit for hit in hits if hit.slide_id not in left_out][:k]
-                answers[place] = self._answer(queries[place], mode, kept, among & ~mask, exclude_center, milliseconds)
+                answers[place] = self._answer(
+                    queries[place], mode, kept, among & ~mask, exclude_center, milliseconds, self.engine.spec.unit
+                )
         return [answers[place] for place in range(len(queries))]
 
     def distance(self, query: Query, slide_id: str, options: Sequence[str] = ()) -> float | None:
@@ -202,7 +207,15 @@ class Searcher:
         """Return the index and the reranker with options given for one search."""
         if not options:
             return Tuned(None, self.engine.reranker)
-        return tune(self.index, self.engine.reranker, options)
+        given, index, kept = tuple(options), self.index, self._tuned
+        if kept is None or kept[:2] != (given, index):  # kept, since an index may prepare itself when searched
+            kept = self._tuned = given, index, tune(index, self.engine.reranker, given)
+        return kept[2]
+
+    def _reranked_note(self, compared: int, candidates: int) -> str:
+        name = self.engine.config.component("reranker").use
+        which = "all" if compared == candidates else f"the {compared} nearest of"
+        return f"{which} {candidates} candidates were re-ranked by {name!r}"
 
     def own_patient(self, query: Query) -> Mask:
         """Return which slides of the index are the query's own, under any id, or its patient's: bool (n,)."""
@@ -240,14 +253,14 @@ class Searcher:
         among: Mask,
         exclude_center: bool,
         milliseconds: float,
-        reranked: bool = False,
+        unit: str,
     ) -> Answer:
         rows = [(hit, row.record) for hit in hits if (row := self._slides.get(hit.slide_id)) is not None]
         found = [Found(rank, hit, record) for rank, (hit, record) in enumerate(rows, start=1)]
         return Answer(
             query.record,
             self.engine.name,
-            "" if reranked else self.engine.spec.unit,
+            unit,
             mode,
             found,
             vote(one.record for one in found),

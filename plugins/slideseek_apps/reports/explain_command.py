@@ -37,6 +37,9 @@ from slideseek.cli.output import print_json, say
 @mpp_option
 @mag_option
 @click.option(
+    "--set", "options", multiple=True, metavar="NAME=VALUE", help="An option that the search was given, as in 'search'."
+)
+@click.option(
     "-o",
     "--output",
     type=click.Path(path_type=Path),
@@ -64,6 +67,7 @@ def command(
     site: str,
     mpp: float | None,
     mag: float | None,
+    options: tuple[str, ...],
     output: Path | None,
     heatmap: Path | None,
     geojson: Path | None,
@@ -93,7 +97,7 @@ def command(
     with open_archive(folder) as opened:
         archive, searcher = opened.archive, opened.searcher(name)
         made = request.query(searcher)
-        evidence = Explainer(searcher).explain(made, hit)
+        evidence = Explainer(searcher).explain(made, hit, options)
         row = archive.catalog.slides.get(hit)
         if row is None:
             raise UsageError(f"{hit!r} is not a slide of this archive", "'slideseek status' lists the slides")

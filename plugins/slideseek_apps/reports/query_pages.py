@@ -13,7 +13,7 @@ from slideseek.searching.log_changes import changes_since
 from slideseek.searching.queries import Query
 from slideseek.searching.query_log import LogEntry
 from slideseek.searching.request import Request, Result
-from slideseek.searching.searcher import Answer, Found, Searcher
+from slideseek.searching.searcher import Answer, Found
 from slideseek.searching.votes import vote
 from slideseek.types import Hit, SlideRecord
 from slideseek_apps.reports.explained_match import Explained, explained
@@ -44,10 +44,11 @@ class QueryPages:
         try:
             now = request.run(searcher)
         except SlideseekError as error:
-            answer = _then(self._record(str(entry.answer["query"])), entry, request, searcher, found)
+            unit = "" if searcher.engine.config.reranker else searcher.engine.spec.unit
+            answer = _then(self._record(str(entry.answer["query"])), entry, request, unit, found)
             notes.append(f"the query cannot be run again: {error.cause}")
             return Reported(replace(answer, notes=tuple(notes)), asked=who)
-        answer = _then(now.query.record, entry, request, searcher, found)
+        answer = _then(now.query.record, entry, request, now.answer.unit, found)
         if [one.hit for one in now] != [one.hit for one in found]:
             changed = "; ".join(changes_since(entry, searcher, now)) or "no recorded reason"
             notes.append(f"the query now has other hits, so no evidence is shown ({changed})")
@@ -72,7 +73,7 @@ class QueryPages:
             explainer = Explainer(self._opened.searcher(answer.engine))
             try:
                 for found in answer.found:
-                    why = explainer.explain(query, found.hit.slide_id)
+                    why = explainer.explain(query, found.hit.slide_id, request.options)
                     evidence[found.hit.slide_id] = explained(self.archive, query, found.record, why)
             except SlideseekError as error:
                 evidence = {}
@@ -86,10 +87,9 @@ class QueryPages:
         return row.record if row else SlideRecord(slide_id, slide_id)
 
 
-def _then(query: SlideRecord, entry: LogEntry, request: Request, searcher: Searcher, found: list[Found]) -> Answer:
+def _then(query: SlideRecord, entry: LogEntry, request: Request, unit: str, found: list[Found]) -> Answer:
     """Return the logged answer. Votes use the current metadata of the hits."""
     log, votes = entry.answer, vote(one.record for one in found)
-    unit = searcher.engine.spec.unit
     return Answer(query, entry.engine, unit, request.mode, found, votes, log["candidates"], log["milliseconds"], ())
 
 

@@ -90,7 +90,7 @@ def _evidence(found: Explained) -> EvidencePanel | None:
             hits = patch_pictures(found.hit, [pair.hit for pair in pairs], PATCH_SIDE)
             matches = [Match([queries[pair.query], hits[pair.hit]], f"distance {pair.distance:.6g}") for pair in pairs]
             return EvidencePanel(
-                f"Why: {len(evidence.pairs)} pairs of patches, median distance {evidence.value:.6g}",
+                f"Why: {len(evidence.pairs)} pairs of patches, distance {evidence.value:.6g}",
                 [("Nearest pairs: query patch, hit patch", matches)],
             )
         groups = [

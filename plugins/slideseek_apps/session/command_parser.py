@@ -24,6 +24,7 @@ HOW_TO_GIVE = {
     "region": "write: search QUERY --region FILE.geojson --annotation NAME",
     "site": "write: search QUERY --site SITE",
     "center": "write: search QUERY --center CENTER",
+    "options": "write: search QUERY --set NAME=VALUE",
 }
 """How the parameters of a search are given in a session, for errors about them."""
 

@@ -15,15 +15,22 @@ from slideseek.searching.request import Request, query_kind
 from slideseek_apps.session.command_spec import Command, nothing_more, split_words
 from slideseek_apps.session.search_session import Session
 
-OPTIONS = ("--region", "--annotation", "--patch", "--case", "--site", "--patient", "--center", "--mpp")
-SEARCH_USAGE = "search [QUERY] [--region X,Y,W,H] [--patch] [--case] [--site S] [--patient P] [--center C] [--mpp N]"
+OPTIONS = ("--region", "--annotation", "--patch", "--case", "--site", "--patient", "--center", "--mpp", "--set")
+SEARCH_USAGE = (
+    "search [QUERY] [--region X,Y,W,H] [--patch] [--case] [--site S] [--patient P] [--center C] [--mpp N]"
+    " [--set NAME=VALUE]"
+)
 SWITCH = {"on": True, "off": False}
 
 
 def search(session: Session, text: str) -> None:
-    """Search with the named query, or repeat the last query with the current settings."""
+    """Search with the named query, or repeat the last query with the current settings.
+
+    Options of the index or the reranker (`--set`) are for this search and what follows from it (explain, more); with
+    no query, `--set` repeats the last one with other options.
+    """
     words = split_words(text)
-    request = _request(words) if words else replace(session.last().request, relevant=(), rejected=())
+    request = _request(words, session) if words else replace(session.last().request, relevant=(), rejected=())
     show_answer(session, session.settle(request))
 
 
@@ -117,9 +124,10 @@ def exclude_centre(session: Session, text: str) -> None:
     click.echo(f"slides of the query's centre are {'left out' if session.other_centers else 'included'}")
 
 
-def _request(words: list[str]) -> Request:
-    """Parse the arguments of a search: one query, and options as on the command line."""
+def _request(words: list[str], session: Session) -> Request:
+    """Parse the arguments of a search: one query, and options as on the command line; only `--set` needs no query."""
     found: dict[str, Any] = {}
+    chosen: list[str] = []
     plain: list[str] = []
     flags: set[str] = set()
     rest: Iterator[str] = iter(words)
@@ -131,11 +139,16 @@ def _request(words: list[str]) -> Request:
             value = given or next(rest, "")
             if not value:
                 raise UsageError(f"{name} needs a value", f"write: {SEARCH_USAGE}")
-            found[name[2:]] = value
+            if name == "--set":
+                chosen.append(value)
+            else:
+                found[name[2:]] = value
         elif word.startswith("--"):
             raise UsageError(f"search has no option {name!r}", f"write: {SEARCH_USAGE}")
         else:
             plain.append(word)
+    if not plain and not found and not flags:
+        return replace(session.last().request, relevant=(), rejected=(), options=tuple(chosen))
     if len(plain) != 1:
         raise UsageError(f"expected one query, not {len(plain)}", "put a name with spaces in quotes")
     found["kind"] = query_kind(found.get("region"), "patch" in flags, "case" in flags)
@@ -144,7 +157,7 @@ def _request(words: list[str]) -> Request:
             found["mpp"] = float(found["mpp"])
         except ValueError:
             raise UsageError(f"--mpp: {found['mpp']!r} is not a number", "write: --mpp 0.5") from None
-    return Request(text=plain[0], **found)
+    return Request(text=plain[0], options=tuple(chosen), **found)
 
 
 def _unquoted(text: str) -> str:

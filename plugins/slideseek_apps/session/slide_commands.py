@@ -58,8 +58,9 @@ class SlideCommands:
                 from slideseek_apps.reports.evidence_pictures import require_png, save_png
             require_png(target)
         record = session.record(words[0])
-        query = session.last().query
-        evidence = session.explainer.explain(query, record.id)
+        last = session.last()
+        query = last.query
+        evidence = session.explainer.explain(query, record.id, last.request.options)
         print_evidence(evidence, query.record.id, record.id, 10)
         if target is None and not self._pictures.can_show:
             return

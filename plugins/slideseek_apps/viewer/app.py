@@ -25,6 +25,7 @@ HOW_TO_GIVE = {
     "k": "request one hit or more",
     "site": "choose the site of the image",
     "center": "search without leaving out the centre",
+    "options": "give options as NAME=VALUE",
 }
 """How a user sets the parameters of a search on the page, for errors about them."""
 

@@ -16,6 +16,10 @@ SlideKey: TypeAlias = Annotated[str, Field(pattern=KEY_PATTERN, description="Opa
 PatchKey: TypeAlias = Annotated[str, Field(pattern=PATCH_PATTERN, description="Key of an uploaded patch image.")]
 Name: TypeAlias = Annotated[str, Field(min_length=1, max_length=200)]
 Corner: TypeAlias = Annotated[int, Field(ge=0, le=FARTHEST)]
+Options: TypeAlias = Annotated[
+    list[Annotated[str, Field(min_length=1, max_length=100)]],
+    Field(max_length=20, description="Options of the index or the reranker for this search, such as `depth=200`."),
+]
 Extent: TypeAlias = Annotated[int, Field(ge=1, le=FARTHEST)]
 
 
@@ -172,6 +176,7 @@ class SearchIn(_RequestBody):
     where: Annotated[list[Annotated[str, Field(max_length=300)]], Field(max_length=20)] = []
     include_same_patient: bool = False
     exclude_center: bool = False
+    options: Options = []
 
 
 class HitOut(BaseModel):
@@ -211,11 +216,12 @@ class AnswerOut(BaseModel):
 
 
 class ExplainIn(_RequestBody):
-    """A request to explain a hit."""
+    """A request to explain a hit. `options`: those that the search was given."""
 
     engine: Name
     query: QueryIn
     hit: SlideKey
+    options: Options = []
 
 
 class SideOut(BaseModel):
@@ -237,7 +243,8 @@ class EvidenceOut(BaseModel):
     """What made a hit similar.
 
     `contributions`: `value` is the similarity, and the parts of each side add up to it. `pairs`: `value` is the
-    distance, the median over pairs; a part is minus the distance of the patch's pair.
+    distance, the median over pairs unless a reranker has another rule; a part is minus the distance of the patch's
+    pair.
     """
 
     kind: Literal["pairs", "contributions", "removals"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from slideseek.searching.evidence import Evidence, Explainer
 from slideseek.searching.queries import Query
 from slideseek.searching.query_log import log_result
 from slideseek.searching.request import Request
+from slideseek.searching.reranking import unit_of
 from slideseek.searching.searcher import Answer, Searcher
 from slideseek_apps.viewer.archive_watcher import ArchiveWatcher
 from slideseek_apps.viewer.slide_directory import SlideDirectory
@@ -69,9 +70,10 @@ class SearchService:
         """The slides as last loaded, without a check for changes: fast, for the many requests of one picture."""
         return self._directory
 
-    def unit(self, engine: str) -> str:
-        """Return the unit of an engine's distances, "" if there is none."""
-        return self._searcher(engine).engine.spec.unit
+    def unit(self, engine: str, options: Sequence[str] = ()) -> str:
+        """Return the unit of an engine's distances, "" if there is none. options: those of the search."""
+        searcher = self._searcher(engine)
+        return unit_of(searcher.engine, searcher.tuned(options).reranker)
 
     def engines(self) -> list[EngineFacts]:
         """Return the configured engines. Those that cannot be searched have a `problem`."""
@@ -108,7 +110,7 @@ class SearchService:
         with _naming_the_image(request):
             query = self._query(searcher, request)
             with self._making:
-                return Explainer(searcher).explain(query, hit_id)
+                return Explainer(searcher).explain(query, hit_id, request.options)
 
     def warm(self) -> None:
         """Load the directory and search every engine once, so the first search is as fast as later ones."""

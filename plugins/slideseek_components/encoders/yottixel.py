@@ -9,7 +9,7 @@ import numpy as np
 
 from slideseek.errors import SlideseekError
 from slideseek.interfaces import Encoder
-from slideseek.types import Bag, Code, CodeSpec
+from slideseek.types import Bag, Code, CodeSpec, Float32, UInt8
 from slideseek_components.encoders.bags import finite_features
 
 _ROWS = 4096
@@ -41,9 +41,15 @@ class Yottixel(Encoder):
         """Return one barcode per patch, uint8 (n, ceil((width - 1) / 8)), in the order of the patches."""
         features = finite_features(bag)
         self.spec(bag.width)
-        codes = np.empty((len(bag), (bag.width + 6) // 8), dtype=np.uint8)
-        for start in range(0, len(bag), _ROWS):
-            rows = features[start : start + _ROWS]
-            # Comparing instead of subtracting: the difference of two tiny or huge float32 can round to 0 or infinity.
-            codes[start : start + _ROWS] = np.packbits(rows[:, 1:] < rows[:, :-1], axis=1)
-        return Code(bag.slide_id, codes)
+        return Code(bag.slide_id, barcodes(features))
+
+
+def barcodes(features: Float32) -> UInt8:
+    """Return one barcode per row of features, float32 (n, width): uint8 (n, ceil((width - 1) / 8))."""
+    count, width = features.shape
+    codes: UInt8 = np.empty((count, (width + 6) // 8), dtype=np.uint8)
+    for start in range(0, count, _ROWS):
+        rows = features[start : start + _ROWS]
+        # Comparing instead of subtracting: the difference of two tiny or huge float32 can round to 0 or infinity.
+        codes[start : start + _ROWS] = np.packbits(rows[:, 1:] < rows[:, :-1], axis=1)
+    return codes

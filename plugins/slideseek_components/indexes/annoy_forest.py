@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, ClassVar, Literal, TypeAlias
@@ -55,10 +55,12 @@ class Forest:
         values = np.unpackbits(row) if self.metric == "hamming" else row
         return [*values.tolist()]
 
-    def near(self, row: NDArray[Any], count: int) -> Int64:
-        """Return the numbers of at most `count` codes."""
-        search_k = max(self.search_k, count) if self.search_k else -1
-        return np.array(self.index.get_nns_by_vector(self.vector(row), count, search_k), np.int64)
+    def near(self, row: NDArray[Any], count: int, search_k: int | None = None) -> Int64:
+        """Return the numbers of at most `count` codes. search_k: nodes to inspect, if not the forest's own number."""
+        nodes = self.search_k if search_k is None else search_k
+        return np.array(
+            self.index.get_nns_by_vector(self.vector(row), count, max(nodes, count) if nodes else -1), np.int64
+        )
 
     def write(self, path: Path) -> None:
         """Copy the forest's file."""
@@ -81,7 +83,7 @@ class Annoy(ApproximateIndex):
 
     name: ClassVar[str] = "annoy"
     n_trees: int = 50
-    search_k: int = 10_000
+    search_k: int = field(default=10_000, metadata={"at_query": True})
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -111,6 +113,10 @@ class Annoy(ApproximateIndex):
                 number += 1
         forest.index.build(self.n_trees, n_jobs=1)  # with several jobs the trees would depend on their number
         return forest
+
+    def _near(self, neighbours: Any, row: NDArray[Any], count: int) -> Int64:
+        found: Int64 = neighbours.near(row, count, self.search_k)
+        return found
 
     def _shortfall(self, recall: float) -> str:
         if recall >= LEAST_RECALL:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from slideseek.errors import SlideseekError
 from slideseek.interfaces import BatchIndex, MeasuresRows, StatesExactness
@@ -53,7 +54,7 @@ class ApproximateIndex(BatchIndex, StatesExactness, MeasuresRows, ABC):
     code_revision: ClassVar[int] = 1
     name: ClassVar[str]
     exact: ClassVar[bool] = False
-    exact_below: int = 1_000
+    exact_below: int = field(default=1_000, metadata={"at_query": True})
     seed: int = 0
     exact_: StoredIndex = field(default_factory=Hamming, init=False, repr=False, compare=False)
     parts_: dict[str, SpaceStructure] = field(default_factory=dict, init=False, repr=False, compare=False)
@@ -79,6 +80,11 @@ class ApproximateIndex(BatchIndex, StatesExactness, MeasuresRows, ABC):
     @abstractmethod
     def _open(self, path: Path, settings: Mapping[str, Any]) -> Neighbours:
         """Open a structure that was written to `path`."""
+
+    def _near(self, neighbours: Any, row: NDArray[Any], count: int) -> Int64:
+        """Ask a structure for about `count` codes; an index with an option of the effort passes it on."""
+        found: Int64 = neighbours.near(row, count)
+        return found
 
     def _exact_for(self, code: Code) -> StoredIndex:
         """Return an empty exact index for the same kind of codes."""
@@ -213,7 +219,7 @@ class ApproximateIndex(BatchIndex, StatesExactness, MeasuresRows, ABC):
             return None
         count = k * total // allowed + 1
         while count <= total // 2:
-            near = part.neighbours.near(code.rows[0], count)
+            near = self._near(part.neighbours, code.rows[0], count)
             kept = near if wanted is None else near[wanted[near]]
             if len(kept) >= k:
                 return kept

@@ -66,10 +66,14 @@ class Cosine(StoredSetIndex):
 
 
 def cosine_distances(query: NDArray[Any], target: NDArray[Any]) -> Float64:
-    """Return 1 - cosine of every query row and every target row: float64 (n, m); a zero row has cosine 0."""
-    lengths = np.outer(norms(query), norms(target))
-    dots = query.astype(np.float64) @ target.astype(np.float64).T
-    return 1.0 - np.divide(dots, lengths, out=np.zeros_like(dots), where=lengths > 0)
+    """Return 1 - cosine of every query row and every target row: float64 (n, m); a zero row has cosine 0.
+
+    A matrix product adds in an order that depends on the shape: rounding to single precision, as a search does, hides
+    it.
+    """
+    return rounded_distances(
+        query.astype(np.float64) @ target.astype(np.float64).T, np.outer(norms(query), norms(target))
+    )
 
 
 def scaled(rows: NDArray[Any]) -> Float32:

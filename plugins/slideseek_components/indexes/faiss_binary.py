@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -47,14 +47,15 @@ class FaissStructure:
         """Method and effort, which the file does not contain."""
         return {"method": self.method, "effort": self.effort}
 
-    def near(self, row: NDArray[Any], count: int) -> Int64:
-        """Return the numbers of at most `count` codes."""
+    def near(self, row: NDArray[Any], count: int, effort: int = 0) -> Int64:
+        """Return the numbers of at most `count` codes. effort: instead of the structure's own, 0 for that."""
+        effort = effort or self.effort
         query = np.zeros((1, int(self.index.code_size)), np.uint8)
         query[0, : len(row)] = row
         if self.method == "ivf":
-            self.index.nprobe = min(self.effort, int(self.index.nlist))
+            self.index.nprobe = min(effort, int(self.index.nlist))
         else:
-            self.index.hnsw.efSearch = max(self.effort, count)
+            self.index.hnsw.efSearch = max(effort, count)
         numbers: Int64 = self.index.search(query, count)[1][0]
         return numbers[numbers >= 0]
 
@@ -73,7 +74,8 @@ class FaissBinary(ApproximateIndex):
     ms per query instead of 9.5 among a million codes of 1,024 bits. Spaces and masks of at most `exact_below` slides
     are searched exactly.
 
-    lists: inverted lists, 0 for the square root of the number of slides. links: of a node in the graph.
+    lists: inverted lists, 0 for the square root of the number of slides. links: of a node in the graph. effort: lists
+    that a search visits (`ivf`), or nodes it keeps (`hnsw`), 0 for the number that `target_recall` needed.
     """
 
     name: ClassVar[str] = "faiss-binary"
@@ -81,7 +83,8 @@ class FaissBinary(ApproximateIndex):
     target_recall: float = 0.98
     lists: int = 0
     links: int = 16
-    exact_below: int = 20_000
+    exact_below: int = field(default=20_000, metadata={"at_query": True})
+    effort: int = field(default=0, metadata={"at_query": True})
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -93,6 +96,8 @@ class FaissBinary(ApproximateIndex):
             raise ValueError(f"lists: 0 or more, not {self.lists}")
         if self.links < 2:
             raise ValueError(f"links: at least 2, not {self.links}")
+        if self.effort < 0:
+            raise ValueError(f"effort: 0 or more, not {self.effort}")
 
     def refuses(self, spec: CodeSpec) -> str:
         """Accept single bits."""
@@ -110,6 +115,10 @@ class FaissBinary(ApproximateIndex):
             if sample.recall(built) >= self.target_recall:
                 return built
         return built
+
+    def _near(self, neighbours: Any, row: NDArray[Any], count: int) -> Int64:
+        found: Int64 = neighbours.near(row, count, self.effort)
+        return found
 
     def _shortfall(self, recall: float) -> str:
         if recall >= self.target_recall:

@@ -48,10 +48,7 @@ class Hamming(StoredSetIndex):
 
     def row_distances(self, query: UInt8 | Float32, target: UInt8 | Float32) -> Float64:
         """Return the number of differing bits between rows: float64 (n, m)."""
-        stored, between = words(target), np.empty((len(query), len(target)))
-        for row, out in zip(words(query), between):
-            out[:] = np.bitwise_count(stored ^ row).sum(axis=1, dtype=np.int64)
-        return between
+        return differing_bits(query, target)
 
     def _unfit(self, code: Code) -> str:
         return "" if code.rows.dtype == np.uint8 else f"rows are {code.rows.dtype}, not packed bits (uint8)"
@@ -104,6 +101,14 @@ class Hamming(StoredSetIndex):
         """Return how many bytes are compared for this number of query rows."""
         share = 1.0 if wanted is None else np.count_nonzero(wanted) / len(wanted)
         return int(rows * self.store_.nbytes * share)
+
+
+def differing_bits(query: NDArray[Any], target: NDArray[Any]) -> Float64:
+    """Return the number of differing bits of every query row and every target row, packed: float64 (n, m)."""
+    stored, between = words(target), np.empty((len(query), len(target)))
+    for row, out in zip(words(query), between):
+        out[:] = np.bitwise_count(stored ^ row).sum(axis=1, dtype=np.int64)
+    return between
 
 
 def _together(codes: Sequence[Code]) -> tuple[NDArray[np.uint64], list[int]]:

@@ -140,7 +140,7 @@ class StoredSetIndex(StoredIndex, MeasuresSets):
     2020), `target` the other way round, `symmetric` the mean of both. It has no effect on single codes.
     """
 
-    direction: Direction = "query"
+    direction: Direction = field(default="query", metadata={"at_query": True})
 
     def __post_init__(self) -> None:
         if self.direction not in DIRECTIONS:

@@ -151,3 +151,49 @@ def test_a_session_notices_that_the_archive_has_changed(tiny_archive, slideseek)
         session.reload()
         answer = session.ask(Request(text="s0", k=9)).answer
         assert not any("'reload'" in note for note in answer.notes) and len(answer.found) == 6
+
+
+def test_options_are_given_with_a_search(tiny_archive, tmp_path, slideseek):
+    config = tiny_archive / "slideseek.toml"
+    line = 'index      = { use = "cosine" }\n'
+    config.write_text(config.read_text().replace(line, line + 'rerank     = { use = "median-of-min" }\n'))
+    script = tmp_path / "script.txt"
+    lines = [
+        "engine mean",
+        "k 2",
+        "search s0 --set depth=2 --set=on=barcodes",
+        "explain 1",
+        "search",
+        "search --set depth=4",
+    ]
+    script.write_text("\n".join([*lines, f"export {tmp_path}/hits.html", "search s0"]))
+    done = slideseek("session", tiny_archive, "--script", script)
+    assert done.code == 0, done.err
+    entries = slideseek("history", "-a", tiny_archive, "--json").json
+    assert [entry["request"].get("options", []) for entry in entries] == [
+        ["depth=2", "on=barcodes"],
+        ["depth=2", "on=barcodes"],
+        ["depth=4"],
+        [],
+    ]
+    assert "query 1 in the log: k = 2, depth=2, on=barcodes" in done.out and "differing bits" in done.out
+    assert "the 4 nearest of 7 candidates were re-ranked by 'median-of-min'" in done.out + done.err
+    assert "Why:" in (tmp_path / "hits.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("search s0 --set dirction=target", "did you mean 'direction'"),
+        ("search s0 --set direction=both", "direction: must be 'query', 'target' or 'symmetric'"),
+        ("search s0 --set direction", "is not NAME=VALUE"),
+        ("search s0 --set", "--set needs a value"),
+        ("search --set direction=target", "no search yet"),
+    ],
+)
+def test_wrong_options_are_put_in_the_words_of_a_session(tiny_archive, tmp_path, slideseek, line, said):
+    script = tmp_path / "script.txt"
+    script.write_text(line)
+    done = slideseek("session", tiny_archive, "--script", script)
+    assert done.code == 2 and said in done.err
+    assert "search QUERY --set NAME=VALUE" in done.err or "--set needs" in said or "no search" in said

@@ -22,6 +22,14 @@ selector   = { use = "grid", size = 64, mpp = 1.0, min_tissue = 0.5 }
 featurizer = { use = "colour-texture" }
 encoder    = { use = "mean" }
 index      = { use = "cosine" }
+
+[[engine]]
+name       = "two"
+selector   = { use = "grid", size = 64, mpp = 1.0, min_tissue = 0.5 }
+featurizer = { use = "colour-texture" }
+encoder    = { use = "mean" }
+index      = { use = "cosine" }
+rerank     = { use = "set-cosine", depth = 3 }
 """
 
 BROKEN = """
@@ -36,7 +44,7 @@ index      = { use = "cosine" }
 
 @pytest.fixture(scope="session")
 def painted_archive(tmp_path_factory):
-    """Archive of 8 painted slides of 1024 px: 2 sites, 4 diagnoses, 8 patients; two engines built, one broken."""
+    """Archive of 8 painted slides of 1024 px: 2 sites, 4 diagnoses, 8 patients; three engines built, one broken."""
     base = tmp_path_factory.mktemp("viewer")
     root, config = base / "archive of slides", base / "engines.toml"
     config.write_text(CONFIG)

@@ -202,3 +202,42 @@ def test_thumbnails_are_whole_slides_of_at_most_the_size_of_an_overview(client, 
     assert picture(client.get(address, params={"side": 512})).shape == (512, 512, 3)
     assert picture(client.get(address, params={"side": 100})).shape == (100, 100, 3)
     assert client.get(address, params={"side": 513}).status_code == 422
+
+
+def test_options_are_for_one_search_and_re_ranked_hits_are_explained(client, slides):
+    query = {"kind": "slide", "slide": slides["colon-ade-01"]["key"]}
+    plain = ask(client, engine="two", query=query, k=2)
+    assert "the 3 nearest of 7 candidates were re-ranked by 'set-cosine'" in plain["notes"]
+    options = ["depth=5", "reranker.direction=target"]
+    given = ask(client, engine="two", query=query, k=2, options=options)
+    assert "the 5 nearest of 7 candidates were re-ranked by 'set-cosine'" in given["notes"]
+    assert given["unit"] == "1 - cosine" and given["hits"] != plain["hits"]
+    for asked, answer in ((options, given), ([], plain)):
+        for hit in answer["hits"]:
+            why = ask(client, "explain", engine="two", query=query, hit=hit["slide"]["key"], options=asked)
+            assert why["kind"] == "pairs" and why["unit"] == "1 - cosine"
+            assert why["value"] == pytest.approx(hit["distance"])
+    assert ask(client, engine="two", query=query, k=2)["hits"] == plain["hits"]
+
+
+@pytest.mark.parametrize(
+    ("engine", "option", "status", "said"),
+    [
+        ("two", "dpeth=3", 400, "did you mean 'depth'"),
+        ("two", "direction=target", 400, "write index.direction or reranker.direction"),
+        ("pairs", "direction=both", 400, "direction: must be"),
+        ("two", "depth=0", 400, "at least 1"),
+        ("two", "depth", 400, "is not NAME=VALUE"),
+        ("two", "depth=" + "9" * 200, 422, "options.0"),
+        ("two", "depth=" + "[" * 90, 400, "depth: must be"),
+        ("two", "", 422, "options.0"),
+    ],
+)
+@pytest.mark.parametrize("route", ["search", "explain"])
+def test_wrong_options_are_reported(client, slides, route, engine, option, status, said):
+    body = {"engine": engine, "query": {"kind": "slide", "slide": slides["colon-ade-01"]["key"]}, "options": [option]}
+    if route == "explain":
+        body["hit"] = slides["colon-ade-02"]["key"]
+    answer = client.post(f"/api/{route}", json=body)
+    assert answer.status_code == status and said in answer.json()["error"]
+    assert status == 422 or "NAME=VALUE" in answer.json()["fix"]

@@ -12,6 +12,7 @@ import pytest
 
 from slideseek.errors import DamagedError, SlideseekError
 from slideseek.interfaces import BatchIndex, implements
+from slideseek.options import changed_copy, query_options
 from slideseek.types import Code, CodeSpec
 from slideseek_components.indexes.cosine import Cosine
 from slideseek_components.indexes.faiss_binary import FaissBinary
@@ -245,3 +246,27 @@ def test_a_forest_that_misses_neighbours_says_so_whenever_it_is_opened(tmp_path:
         index.save(tmp_path)
     with pytest.warns(LowRecallWarning, match=r"annoy finds 0\.\d\d of the 10 nearest: raise search_k \(now 0\)"):
         annoy(n_trees=1, search_k=0).load(tmp_path)
+
+
+@pytest.mark.parametrize(("make", "little", "much"), [(annoy, {"search_k": 1}, {"search_k": 10**6}), (ivf, {"effort": 1}, {"effort": 4096}), (hnsw, {"effort": 1}, {"effort": 4096})])  # fmt: skip
+def test_the_effort_of_one_search(make: Any, little: dict[str, int], much: dict[str, int]) -> None:
+    """An option that can be given with a query changes what a copy finds; nothing is built again."""
+    codes = clustered("bits")
+    index, exact = make(), Hamming()
+    for one in (index, exact):
+        one.add(codes)
+    index.search(codes[0], 10)
+    parts, built = index.parts_, index.built_
+
+    def found(options: dict[str, int]) -> float:
+        copy = changed_copy(index, options)
+        hits = [copy.search(code, 10) for code in codes[:60]]
+        assert copy.parts_ is parts and copy.built_ == built
+        true = [exact.search(code, 10) for code in codes[:60]]
+        pairs = zip(hits, true, strict=True)
+        return float(np.mean([sum(hit.distance <= right[-1].distance for hit in some) / 10 for some, right in pairs]))
+
+    assert set(query_options(index)) >= {"exact_below", *little}
+    assert found(much) >= 0.999 >= found(little)
+    assert found(much) >= found({}) >= found(little)
+    assert found({"exact_below": COUNT}) == 1

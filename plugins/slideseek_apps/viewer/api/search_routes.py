@@ -50,8 +50,9 @@ async def explain(services: ServicesOf, asked: ExplainIn) -> EvidenceOut:
 
     def work() -> EvidenceOut:
         hit = services.fresh_entry(asked.hit)
-        evidence = services.searching.explain(asked.engine, _request(services, asked.query), hit.record.id)
-        return _evidence(evidence, services.searching.unit(asked.engine))
+        request = replace(_request(services, asked.query), options=tuple(asked.options))
+        evidence = services.searching.explain(asked.engine, request, hit.record.id)
+        return _evidence(evidence, services.searching.unit(asked.engine, request.options))
 
     return await services.slow.run(work)
 
@@ -99,6 +100,7 @@ def _request(services: Services, query: QueryIn, asked: SearchIn | None = None) 
         where=tuple(asked.where),
         include_same_patient=asked.include_same_patient,
         exclude_center=asked.exclude_center,
+        options=tuple(asked.options),
     )
 
 

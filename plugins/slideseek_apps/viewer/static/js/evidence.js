@@ -49,7 +49,7 @@ export class EvidenceBar {
       this.sum.replaceChildren("similarity ", el("strong", {}, round(evidence.value)), ` = ${evidence.query.parts.length === 1 ? "its only patch" : `sum of ${evidence.query.parts.length} patches`}`);
       this.marks = { query: best(evidence.query), hit: best(evidence.hit) };
     } else {
-      this.sum.replaceChildren("distance ", el("strong", {}, round(evidence.value, evidence.unit)), ` = ${evidence.pairs.length === 1 ? "distance of the only pair" : `median of ${evidence.pairs.length} nearest pairs`}`);
+      this.sum.replaceChildren("distance ", el("strong", {}, round(evidence.value, evidence.unit)), evidence.pairs.length === 1 ? " = distance of the only pair" : `, from ${evidence.pairs.length} nearest pairs`);
       const first = evidence.pairs.slice(0, PAIR_COLOURS.length);
       this.marks = {
         query: first.map((pair, at) => mark(evidence.query.boxes[pair.query], at)),
