@@ -138,7 +138,7 @@ class Outcome:
         return json.loads(self.out)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def slideseek() -> Cli:
     """The command line, called in this process: `slideseek("search", "a", "-a", archive)`."""
     return Cli()

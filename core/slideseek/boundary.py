@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import inspect
 import math
+import os
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +23,7 @@ from slideseek.interfaces import CAPABILITIES, KIND_PROTOCOLS, BatchIndex, Index
 from slideseek.plugins import Registry
 from slideseek.types import Bag, Code, CodeSpec, Float32, Float64, Hit, Mask, Patches
 
+DEBUG_VARIABLE = "SLIDESEEK_DEBUG"
 FIX_PLUGIN = "update the plugin or use another component; 'slideseek plugins check' shows what is wrong"
 
 Given = ParamSpec("Given")
@@ -52,7 +55,27 @@ class Owner:
         except (SlideseekError, MemoryError):
             raise
         except (Exception, SystemExit) as error:  # a plugin may raise anything; the message must name it
+            if os.environ.get(DEBUG_VARIABLE):  # here, since not every front end ends with the error
+                traceback.print_exc()
             raise self.wrong(f"failed in {what} ({one_line(error)})") from error
+
+    def read(self, component: Any, name: str) -> Any:
+        """Return a property of the component: it is a call too."""
+        return self.call(name, getattr, component, name)
+
+    def read_count(self, component: Any, name: str, least: int = 1) -> int:
+        """Return a property that is a whole number of at least `least`."""
+        value = self.read(component, name)
+        if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
+            raise self.wrong(f"has {name} {value!r}, not a whole number of at least {least}")
+        return int(value)
+
+    def refuses(self, index: Any, spec: CodeSpec) -> str:
+        """Return why an index does not accept codes, "" if it does."""
+        reason = self.call("refuses()", index.refuses, spec)
+        if not isinstance(reason, str):
+            raise self.wrong(f"returned {reason!r} from refuses(), not text")
+        return reason
 
     def wrong(self, what: str) -> PluginError:
         """Return the error for a component that breaks its protocol."""
@@ -152,8 +175,8 @@ class Owner:
                 raise self.wrong(f"found {slide_id!r} at rank {rank}: a slide that this search excludes")
             if slide_id in seen:
                 raise self.wrong(f"found {slide_id!r} twice")
-            if not math.isfinite(distance):
-                raise self.wrong(f"returned the distance {distance} at rank {rank}")
+            if not isinstance(distance, int | float) or not math.isfinite(distance):
+                raise self.wrong(f"returned the distance {distance!r} at rank {rank}, not a finite float")
             if distance < last:
                 raise self.wrong(
                     f"returned the distance {distance:g} at rank {rank}, after {last:g} at rank {rank - 1}"
@@ -192,12 +215,13 @@ class CheckedIndex:
     @property
     def ids(self) -> Sequence[str]:
         """Slide ids in the index; masks follow this order."""
-        return self.inner.ids
+        found: Sequence[str] = self.owner.read(self.inner, "ids")
+        return found
 
     @property
     def nbytes(self) -> int:
         """Bytes used by the stored codes."""
-        return self.inner.nbytes
+        return self.owner.read_count(self.inner, "nbytes", least=0)
 
     def with_inner(self, inner: Index) -> CheckedIndex:
         """Return the same slides behind another index, such as one with other options."""
@@ -208,17 +232,17 @@ class CheckedIndex:
     def add(self, codes: Sequence[Code]) -> None:
         """Add codes; afterwards the index must hold them."""
         self._row_of = None
-        before = len(self.inner.ids)
+        before = len(self.ids)
         self.owner.call("add()", self.inner.add, codes)
-        if len(self.inner.ids) != before + len(codes):
-            raise self.owner.wrong(f"was given {len(codes)} slides and lists {len(self.inner.ids) - before} more")
+        if (after := len(self.ids)) != before + len(codes):
+            raise self.owner.wrong(f"was given {len(codes)} slides and lists {after - before} more")
 
     def remove(self, slide_ids: Sequence[str]) -> None:
         """Remove slides; afterwards the index must not hold them."""
         self._row_of = None
-        before = len(self.inner.ids)
+        before = len(self.ids)
         self.owner.call("remove()", self.inner.remove, slide_ids)
-        if len(self.inner.ids) != before - len(slide_ids):
+        if len(self.ids) != before - len(slide_ids):
             raise self.owner.wrong(f"was asked to remove {len(slide_ids)} slides and still lists some of them")
 
     def search(self, code: Code, k: int, among: Mask | None = None) -> list[Hit]:
@@ -240,6 +264,22 @@ class CheckedIndex:
             raise owner.wrong("returned other hits from search_many() than from search()")
         return found
 
+    def probe(self, codes: Sequence[Code]) -> None:
+        """Try the index, which is empty, with a few codes."""
+        code, owner = codes[0], self.owner
+        self.add(codes)
+        owner.check_ids(self.ids, [one.slide_id for one in codes])
+        hits = self.search(code, len(codes))
+        itself = next((hit.distance for hit in hits if hit.slide_id == code.slide_id), None)
+        if itself is None or itself > hits[0].distance:
+            raise owner.wrong("does not find a code itself as the nearest: distances must grow with difference")
+        if len(hits) > sum(one.space == code.space for one in codes):
+            raise owner.wrong("finds codes of another space, which cannot be compared")
+        among: Mask = np.ones(len(codes), np.bool_)
+        among[self.row_of[hits[0].slide_id]] = False
+        self.search(code, len(codes), among)
+        self.search_many(codes, len(codes), among)
+
     def save(self, folder: Path) -> None:
         """Write the index into the existing empty `folder`."""
         self.owner.call("save()", self.inner.save, folder)
@@ -253,7 +293,7 @@ class CheckedIndex:
     def row_of(self) -> Mapping[str, int]:
         """By slide id, its place in a mask."""
         if self._row_of is None:
-            self._row_of = dict(zip(self.inner.ids, range(len(self.inner.ids))))
+            self._row_of = {slide_id: row for row, slide_id in enumerate(self.ids)}
         return self._row_of
 
 

@@ -158,12 +158,12 @@ def make_component(registry: Registry, config: ComponentConfig, where: str) -> A
 
 
 def settings(
-    component: Any, config: ComponentConfig, of_inner: Callable[[Any, ComponentConfig], dict[str, Any]]
+    component: Any, config: ComponentConfig, of_inner: Callable[[Any, ComponentConfig], dict[str, Any]], owner: str = ""
 ) -> dict[str, Any]:
     """Return the resolved options of a component as plain data, as stored with results and used in keys.
 
     Options that cannot change a result (field metadata `affects_result` is false: a batch size, a device) are left
-    out. of_inner: returns the settings of a component that an option contains.
+    out. of_inner: returns the settings of a component that an option contains. owner: the component in messages.
     """
     use, types = config.use, option_types(type(component))
     kept: dict[str, Any] = {"use": use.rpartition(":")[2]}
@@ -180,7 +180,7 @@ def settings(
             kept[spec.name] = _plain(value)
         except TypeError as error:
             raise PluginError(
-                f"{use!r}: option {spec.name!r} is {value!r}; a configuration cannot contain {error}",
+                f"{owner or repr(use)}: option {spec.name!r} is {value!r}; a configuration cannot contain {error}",
                 "use finite numbers, text, booleans, paths and tuples of them, or mark the field init=False",
             ) from error
     return kept

@@ -39,7 +39,7 @@ from slideseek.interfaces import (
 from slideseek.makers import maker_of
 from slideseek.plugins import ComponentKind, Registry
 from slideseek.slides.patch_images import patch_images
-from slideseek.types import Bag, Code, CodeSpec, Float32, Float64, Mask, Patches, UInt8
+from slideseek.types import Bag, Code, CodeSpec, Float32, Float64, Patches, UInt8
 
 
 @dataclass(frozen=True)
@@ -138,24 +138,35 @@ class Engine:
         owner = self.owner("selector")
         return owner.check_patches(owner.call(f"select() for {slide.id!r}", self.selector.select, slide), slide.id)
 
+    @cached_property
+    def width(self) -> int:
+        """Length of one feature vector."""
+        return self.owner("featurizer").read_count(self.featurizer, "width")
+
+    @cached_property
+    def _side(self) -> int:
+        """Side in pixels the featurizer resizes patches to, 0 if it takes them as they are."""
+        resizes = implements(self.featurizer, Resizing)
+        return self.owner("featurizer").read_count(self.featurizer, "side", least=0) if resizes else 0
+
     def read_side(self, patches: Patches) -> int:
         """Return the side in pixels to read patches at.
 
         If a featurizer resizes every patch, patches are read from the slide at that side directly. The field of view
         stays the same, but a coarser level of the pyramid is used and far fewer pixels are decoded.
         """
-        side = self.featurizer.side if implements(self.featurizer, Resizing) else 0
+        side = self._side
         return side if 0 < side < patches.size else patches.size
 
     def features(self, images: UInt8) -> Float32:
         """Featurize images and check that the features have the promised type and shape and are finite."""
         owner = self.owner("featurizer")
         features = owner.call("featurize()", self.featurizer.featurize, images)
-        return owner.check_features(features, len(images), self.featurizer.width)
+        return owner.check_features(features, len(images), self.width)
 
     def featurize(self, slide: Slide, patches: Patches, site: str = "") -> Bag:
         """Read the patches and turn them into a bag, a bounded number of patches at a time."""
-        parts, kept = [np.zeros((0, self.featurizer.width), np.float32)], [np.zeros(0, np.int64)]
+        parts, kept = [np.zeros((0, self.width), np.float32)], [np.zeros(0, np.int64)]
         for rows, images in patch_images(slide, patches, self.read_side(patches)):
             parts.append(self.features(images))
             kept.append(rows)
@@ -201,7 +212,7 @@ class Engine:
 
     def probe_features(self) -> None:
         """Featurize two toy images, so that a network that cannot work fails before the first slide is read."""
-        side = self.featurizer.side if implements(self.featurizer, Resizing) else 0
+        side = self._side
         images = np.random.default_rng(0).integers(0, 256, (2, side or 224, side or 224, 3), dtype=np.uint8)
         self.features(images)
 
@@ -211,7 +222,7 @@ class Engine:
         A wrong format, a batch that differs, or an index that does not find a code itself is a `PluginError`. An
         encoder may refuse toy bags with an error of its own.
         """
-        bags = bags or toy_bags(self.featurizer.width)
+        bags = bags or toy_bags(self.width)
         try:
             alone = [self.encode(bag) for bag in bags]
             together = self.encode_many(bags)
@@ -221,22 +232,7 @@ class Engine:
             return
         if not all(same_code(one, other) for one, other in zip(alone, together)):
             raise self.owner("encoder").wrong("returned other codes from encode_many() than from encode()")
-        self._probe_index(alone)
-
-    def _probe_index(self, codes: Sequence[Code]) -> None:
-        index, code = self.new_index(), codes[0]
-        index.add(codes)
-        index.owner.check_ids(index.ids, [one.slide_id for one in codes])
-        hits = index.search(code, len(codes))
-        itself = next((hit.distance for hit in hits if hit.slide_id == code.slide_id), None)
-        if itself is None or itself > hits[0].distance:
-            raise index.owner.wrong("does not find a code itself as the nearest: distances must grow with difference")
-        if len(hits) > sum(one.space == code.space for one in codes):
-            raise index.owner.wrong("finds codes of another space, which cannot be compared")
-        among: Mask = np.ones(len(codes), np.bool_)
-        among[index.row_of[hits[0].slide_id]] = False
-        index.search(code, len(codes), among)
-        index.search_many(codes, len(codes), among)
+        self.new_index().probe(alone)
 
     @cached_property
     def select_digest(self) -> str:
@@ -287,15 +283,17 @@ def make_engine(config: EngineConfig, registry: Registry, probe: bool = True) ->
     probe: also try the components on toy data, so that a plugin that breaks its protocol is named now.
     """
     parts: dict[ComponentKind, Any] = {}
+    owners = {kind: Owner.of(registry, kind, config.component(kind).use) for kind in config.kinds}
     for kind in config.kinds:
         key = "rerank" if kind == "reranker" else kind
         parts[kind] = make_component(registry, config.component(kind), f"engine.{config.name}.{key}")
-        Owner.of(registry, kind, config.component(kind).use).check_signatures(parts[kind])
+        owners[kind].check_signatures(parts[kind])
     featurizer, encoder, selector = parts["featurizer"], parts["encoder"], parts["selector"]
-    _check_featurizer(config, encoder, featurizer)
-    owner = Owner.of(registry, "encoder", config.encoder.use)
-    spec = owner.check_spec(owner.call("spec()", encoder.spec, featurizer.width))
-    if reason := parts["index"].refuses(spec):
+    owner = owners["encoder"]
+    _check_featurizer(config, encoder, owner)
+    width = owners["featurizer"].read_count(featurizer, "width")
+    spec = owner.check_spec(owner.call("spec()", encoder.spec, width))
+    if reason := owners["index"].refuses(parts["index"], spec):
         raise UsageError(
             f"engine.{config.name}.index: index {config.index.use!r} does not accept the codes of encoder"
             f" {config.encoder.use!r} ({spec}): {reason}",
@@ -305,7 +303,7 @@ def make_engine(config: EngineConfig, registry: Registry, probe: bool = True) ->
         {kind: resolved_settings(part, config.component(kind), registry) for kind, part in parts.items()},
         spec,
         trainable=implements(encoder, Trainable),
-        patch_um=selector.patch_um if implements(selector, PatchSized) else None,
+        patch_um=owners["selector"].read(selector, "patch_um") if implements(selector, PatchSized) else None,
         imported=implements(selector, ImportedPatches),
         makers={
             kind: str(maker_of(registry.find(kind, config.component(kind).use), part)) for kind, part in parts.items()
@@ -319,26 +317,26 @@ def make_engine(config: EngineConfig, registry: Registry, probe: bool = True) ->
     return engine
 
 
-def _check_featurizer(config: EngineConfig, encoder: Any, featurizer: Any) -> None:
+def _check_featurizer(config: EngineConfig, encoder: Any, owner: Owner) -> None:
     """Raise an error if the encoder needs the features of another featurizer."""
     if not implements(encoder, NeedsFeaturizer):
         return
     names = {config.featurizer.use, config.featurizer.use.rpartition(":")[2], config.featurizer.options.get("set")}
-    if not names & set(encoder.featurizers):
+    needed = owner.read(encoder, "featurizers")
+    if not names & set(needed):
         raise UsageError(
             f"engine.{config.name}.encoder: encoder {config.encoder.use!r} needs features of"
-            f" {' or '.join(encoder.featurizers)}, not of {config.featurizer.use!r}",
-            f"set the featurizer to {encoder.featurizers[0]!r}, or import a set of features of that name",
+            f" {' or '.join(needed)}, not of {config.featurizer.use!r}",
+            f"set the featurizer to {needed[0]!r}, or import a set of features of that name",
         )
 
 
 def resolved_settings(component: Any, config: ComponentConfig, registry: Registry) -> dict[str, Any]:
     """Return a component's options with their defaults, and anything else that affects its output."""
-    resolved = settings(component, config, lambda part, inner: resolved_settings(part, inner, registry))
+    owner = Owner.of(registry, config.kind, config.use)
+    resolved = settings(component, config, lambda part, inner: resolved_settings(part, inner, registry), str(owner))
     if implements(component, Fingerprinted):
-        resolved["fingerprint"] = Owner.of(registry, config.kind, config.use).call(
-            "fingerprint()", component.fingerprint
-        )
+        resolved["fingerprint"] = owner.call("fingerprint()", component.fingerprint)
     if identity := maker_of(registry.find(config.kind, config.use), component).identity:
         resolved["made_by"] = identity
     return resolved

@@ -56,7 +56,9 @@ class Maker:
 def maker_of(entry: Registration, component: Any) -> Maker:
     """Return the maker of a component that was registered as `entry`."""
     kind = type(component)
-    revision = getattr(kind, "code_revision", None)
+    # A revision inherited from a class of another package says nothing about the code of this one.
+    own = [base for base in kind.__mro__ if base.__module__.partition(".")[0] == kind.__module__.partition(".")[0]]
+    revision = next((vars(base)["code_revision"] for base in own if "code_revision" in vars(base)), None)
     if revision is not None and type(revision) is not int:
         raise PluginError(
             f"{entry.kind} {entry.name!r} of {entry.owner}: code_revision is {revision!r}, not a whole number",

@@ -120,8 +120,9 @@ class Registry:
         known = sorted({e.name for e in self.entries if e.kind == kind})
         hint = did_you_mean(name, known, f"available: {', '.join(known) or 'none'}")
         if self.broken:
-            why = "; ".join(f"{one.plugin}: {one.reason}" for one in self.broken[:2])
-            hint += f" ({len(self.broken)} broken: {why})"
+            shown = self.broken[:2]
+            why = "; ".join(f"{one.plugin!r} of {one.distribution} {one.version}: {one.reason}" for one in shown)
+            hint += f" ({len(self.broken)} broken: see 'slideseek plugins list'; plugin {why})"
         if self.disabled:
             hint += f" (or unset {DISABLED_VARIABLE}, which disables {', '.join(self.disabled)})"
         raise PluginError(f"no {kind} named {name!r}", hint)

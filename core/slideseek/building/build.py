@@ -265,7 +265,7 @@ class Builder:
         held, most = 0, ENCODE_BATCH if engine.batches else 1
         for slide in slides:
             record = self.stages.record(engine, "featurize", slide)
-            size = 4 * engine.featurizer.width * record.items if record else 0
+            size = 4 * engine.width * record.items if record else 0
             if batch and (len(batch) == most or held + size > ENCODE_BYTES):
                 yield batch
                 batch, held = [], 0

@@ -137,6 +137,8 @@ def up_to_date(archive: Archive, engine: Engine, row: IndexRow) -> tuple[Checked
     catalog = archive.catalog
     index = engine.new_index()
     index.load(archive.root / row.folder)
+    if len(index.ids) != row.slides:
+        raise index.owner.wrong(f"lists {len(index.ids)} slides after load(), and was saved with {row.slides}")
     changed = catalog.changes.since(row.codes, row.generation)
     if not changed:
         return index, []

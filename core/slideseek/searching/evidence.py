@@ -151,6 +151,11 @@ class _Measure:
             )
         return cls(component, owner)
 
+    @property
+    def name(self) -> str:
+        """What a distance is, for people."""
+        return str(self.owner.read(self.inner, "distance_name"))
+
     def between(self, query: UInt8 | Float32, target: UInt8 | Float32) -> Float64:
         """Return the distances of rows, float64 (n, m)."""
         found = self.owner.call("row_distances()", self.inner.row_distances, query, target)
@@ -178,7 +183,7 @@ class _Measure:
         order = np.argsort(forth, kind="stable")
         pairs = tuple(Pair(int(i), int(partner[i]), float(forth[i])) for i in order)
         value = float(self.owner.call("set_distance()", self.inner.set_distance, between))
-        return Evidence("pairs", value, mine.squares, hit.squares, pairs, -forth, -back, self.inner.distance_name)
+        return Evidence("pairs", value, mine.squares, hit.squares, pairs, -forth, -back, self.name)
 
     def check(self, made: Evidence, shown: float, spec: CodeSpec) -> None:
         """Raise an error if the evidence does not match the distance the search shows."""
@@ -192,7 +197,7 @@ def _of_single_rows(
     engine: Engine, measure: _Measure, query: Code, mine: LocatedBag, code: Code, hit: LocatedBag
 ) -> Evidence:
     """Explain two codes of one row: split their similarity over patches, or leave out one patch at a time."""
-    distance, name = float(measure.between(query.rows, code.rows)[0, 0]), measure.inner.distance_name
+    distance, name = float(measure.between(query.rows, code.rows)[0, 0]), measure.name
     similarity = _similarity(query, code, engine.spec)
     unit = engine.spec.width if engine.spec.kind == "bits" else 1.0
     if abs((1.0 - similarity) * unit - distance) <= AGREEMENT * unit:

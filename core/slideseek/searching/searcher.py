@@ -141,7 +141,9 @@ class Searcher:
             among &= ~self.own_patient(query)
         index, reranker = tuned.index or self.index, tuned.reranker if rerank else None
         # An index without a mask takes its fastest path.
-        depth = k if reranker is None else max(k, min(reranker.depth, len(index.ids)))
+        depth = k
+        if reranker is not None:
+            depth = max(k, min(self.engine.owner("reranker").read_count(reranker, "depth"), len(index.ids)))
         hits = index.search(query.code, depth, None if among.all() else among)
         if reranker is not None:
             query = replace(query, notes=(*query.notes, self._reranked_note(len(hits), int(among.sum()))))
@@ -166,7 +168,7 @@ class Searcher:
         """
         index = self.index
         # Only an exact index finds the same hits among more: an approximate one may miss others then.
-        exact = implements(index.inner, StatesExactness) and index.inner.exact
+        exact = implements(index.inner, StatesExactness) and index.owner.read(index.inner, "exact")
         if not implements(index.inner, BatchIndex) or not exact or self.engine.config.reranker or options:
             alone = {"exclude_center": exclude_center, "options": options}
             return [self.search(query, k, mode, where, **alone) for query in queries]  # type: ignore[arg-type]

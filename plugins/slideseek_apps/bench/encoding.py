@@ -77,8 +77,8 @@ class _Encoding:
         bags = [bag for _, bag in batch]
         started = time.perf_counter()
         try:
-            answer = encoder.encode_many(bags)
-        except Exception:  # one by one shows which slide fails
+            answer = self._owner.call("encode_many()", encoder.encode_many, bags)
+        except SlideseekError:  # one by one shows which slide fails
             for slide_id, bag in batch:
                 self.encode_one(slide_id, bag)
             return

@@ -79,7 +79,8 @@ class Fitter:
                 shutil.rmtree(place)
                 place.mkdir()
                 encoder = self._make()
-                encoder.fit_in(place, bags, labels, groups, spent.epoch)  # type: ignore[attr-defined]
+                again = encoder.fit_in  # type: ignore[attr-defined]
+                self._owner.call("fit_in()", again, place, bags, labels, groups, spent.epoch)
             except SlideseekError as error:
                 if fresh or isinstance(error, PluginError):
                     shutil.rmtree(place)

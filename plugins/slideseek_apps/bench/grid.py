@@ -161,7 +161,9 @@ def _make_index(variant: Variant, config: ComponentConfig, spec: CodeSpec) -> In
     """Make an empty index; one that refuses codes of `spec` is an error."""
     where = f"engine.{variant.engine}.index"
     made: Index = make_component(variant.registry, config, where)
-    if reason := made.refuses(spec):
+    owner = Owner.of(variant.registry, "index", config.use)
+    owner.check_signatures(made)
+    if reason := owner.refuses(made, spec):
         raise UsageError(
             f"{where}: index {config.use!r} refuses the codes of encoder {variant.encoder.use!r} ({spec}): {reason}",
             "choose another index, or leave it out",

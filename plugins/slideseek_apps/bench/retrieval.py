@@ -40,6 +40,8 @@ class _FilledIndex:
         held = [run.records[i] for i in fold.among if run.records[i].id in encoded.codes]
         # In the order of opaque ids: the order of real ids may say something about labels.
         codes = [encoded.codes[record.id] for record in sorted(held, key=lambda record: opaque[record.id])]
+        if codes:
+            run.plan.make_index().probe(codes[:3])
         self._index = run.plan.make_index()
         self._index.add(codes)
         ids, stored = list(self._index.ids), self._index.nbytes

@@ -1,0 +1,1 @@
+"""Modules of encoders, each wrong when it is imported."""
