@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from slideseek.testing.encoders import encoder_checks
     from slideseek.testing.featurizers import featurizer_checks
     from slideseek.testing.indexes import index_checks
+    from slideseek.testing.rerankers import reranker_checks
     from slideseek.testing.run import run_checks
     from slideseek.testing.selectors import selector_checks
     from slideseek.testing.toys import ToyBags, toy_bags, toy_codes, toy_images, toy_slide
@@ -37,6 +38,7 @@ __all__ = [
     "encoder_checks",
     "featurizer_checks",
     "index_checks",
+    "reranker_checks",
     "run_checks",
     "selector_checks",
     "toy_bags",
@@ -50,6 +52,7 @@ _HOMES = {
     "encoders": ("encoder_checks",),
     "featurizers": ("featurizer_checks",),
     "indexes": ("index_checks",),
+    "rerankers": ("reranker_checks",),
     "run": ("run_checks",),
     "selectors": ("selector_checks",),
     "toys": ("ToyBags", "toy_bags", "toy_codes", "toy_images", "toy_slide"),

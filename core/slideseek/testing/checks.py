@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from slideseek.interfaces import implements
+
 Make: TypeAlias = Callable[[], Any]
 """Return a fresh component; called whenever a check needs one."""
 
@@ -52,6 +54,20 @@ def require_error(
 def described(error: BaseException) -> str:
     """Format an exception as one line: its type and its message."""
     return f"{type(error).__name__}: {' '.join(str(error).split())}".rstrip(": ")
+
+
+def having(protocol: type[Any], *functions: Callable[..., None]) -> tuple[Callable[..., None], ...]:
+    """Return functions that check only components that name `protocol` as a base class; the others pass."""
+
+    def only(function: Callable[..., None]) -> Callable[..., None]:
+        @functools.wraps(function)
+        def check(make: Make, **settings: Any) -> None:
+            if implements(make(), protocol):
+                function(make, **settings)
+
+        return check
+
+    return tuple(map(only, functions))
 
 
 def prepared(*functions: Callable[..., None], **settings: Any) -> tuple[Check, ...]:

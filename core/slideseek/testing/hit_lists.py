@@ -7,10 +7,12 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
+import numpy as np
+
 from slideseek.interfaces import Index
 from slideseek.testing.checks import Check, Make, require
 from slideseek.testing.toys import toy_codes
-from slideseek.types import Code, CodeSpec, Hit, Mask
+from slideseek.types import Code, CodeSpec, Float64, Hit, Mask
 
 Codes: TypeAlias = tuple[Code, ...]
 
@@ -57,17 +59,19 @@ def filled(make: Make, codes: Sequence[Code]) -> Index:
 def search(index: Index, code: Code, k: int, among: Mask | None = None) -> list[Hit]:
     """Search and require a list of hits, at most k of them, no slide twice."""
     hits: Any = index.search(code, k, among)  # a plugin may return anything
+    fix = "build Hit(slide_id, distance) with a plain float"
     require(
         isinstance(hits, list) and all(isinstance(hit, Hit) for hit in hits),
         "search() to return a list of slideseek.types.Hit",
         repr(hits)[:80],
-        "build Hit(slide_id, distance) with a plain float",
+        fix,
     )
+    fix = "cut the list at k, and merge the rows of a set into one hit"
     require(
         len(hits) <= k and len({hit.slide_id for hit in hits}) == len(hits),
         f"at most {k} hits, no slide twice",
         shown(hits),
-        "cut the list at k, and merge the rows of a set into one hit",
+        fix,
     )
     found: list[Hit] = hits
     return found
@@ -79,6 +83,22 @@ def require_same_hits(expected: Sequence[Hit], got: Sequence[Hit], what: str, fi
         a.slide_id == b.slide_id and abs(a.distance - b.distance) <= CLOSE for a, b in zip(expected, got)
     )
     require(same, f"{what}: {shown(expected)}", shown(got), fix)
+
+
+def require_row_distances(measure: Any, query: Any, target: Any, expected: Float64, what: str) -> None:
+    """Require a short name of the distance, and the expected distances (n, m) of n query rows to m target rows."""
+    name = measure.distance_name
+    short = isinstance(name, str) and 0 < len(name.strip()) <= 40 and "\n" not in name
+    require(short, "distance_name to be a short text", repr(name), 'return words for people, such as "differing bits"')
+    got = measure.row_distances(query, target)
+    shaped = isinstance(got, np.ndarray) and got.dtype == np.float64 and got.shape == expected.shape
+    fix = "compute row distances in one function that is used for both; query rows come first"
+    require(
+        shaped and bool(np.allclose(got, expected, atol=CLOSE)),
+        f"float64 {expected.shape} from row_distances(), as measured between {what}: {expected[0].round(4).tolist()}",
+        f"{got.dtype} {got.shape} {got[:1].round(4).tolist()}" if isinstance(got, np.ndarray) else repr(got),
+        fix,
+    )
 
 
 def shown(hits: Sequence[Hit]) -> str:

@@ -41,11 +41,12 @@ def ids_name_every_slide(make: Make, spec: CodeSpec, codes: Codes) -> None:
     index = make()
     require(len(index.ids) == 0, "a fresh index without ids", f"{len(index.ids)} ids", "start without codes")
     index.add(codes)
+    fix = "keep one id per slide, regardless of its number of rows"
     require(
         sorted(index.ids) == [code.slide_id for code in codes],
         f"the ids of the {len(codes)} slides added",
         f"{len(index.ids)} ids, {list(index.ids)[:4]}...",
-        "keep one id per slide, regardless of its number of rows",
+        fix,
     )
 
 
@@ -105,11 +106,12 @@ def nbytes_grows(make: Make, spec: CodeSpec, codes: Codes) -> None:
     for part in (codes[:HALF], codes[HALF:]):
         index.add(part)
         sizes.append(index.nbytes)
+    fix = "sum the nbytes of the stored arrays"
     require(
         all(isinstance(size, int) for size in sizes) and 0 <= sizes[0] < sizes[1] < sizes[2],
         "nbytes to be an int that grows with every code added",
         f"{sizes} for 0, {HALF} and {len(codes)} codes",
-        "sum the nbytes of the stored arrays",
+        fix,
     )
 
 
@@ -138,13 +140,8 @@ def loaded_index_can_be_changed(make: Make, spec: CodeSpec, codes: Codes) -> Non
         index = _restored(make, filled(make, codes[:HALF]), Path(folder))
         index.remove([codes[0].slide_id])
         index.add(codes[HALF:])
-        _require_alike(
-            filled(make, codes[1:]),
-            index,
-            spec,
-            "the hits of an index built from the same codes",
-            "copy memory-mapped arrays before changing them",
-        )
+        fix = "copy memory-mapped arrays before changing them"
+        _require_alike(filled(make, codes[1:]), index, spec, "the hits of an index built from the same codes", fix)
 
 
 def empty_index_can_be_saved(make: Make, spec: CodeSpec, codes: Codes) -> None:

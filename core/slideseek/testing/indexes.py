@@ -6,16 +6,19 @@ The checks for adding, removing and saving are in `slideseek.testing.index_stora
 from __future__ import annotations
 
 import itertools
+import tempfile
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from slideseek.errors import SlideseekError
-from slideseek.interfaces import Index, MeasuresSets, implements
-from slideseek.testing.checks import Check, Make, prepared, require, require_error
-from slideseek.testing.components import COMPONENT_CHECKS, require_protocol
+from slideseek.interfaces import BatchIndex, MeasuresRows, MeasuresSets, StatesExactness, implements
+from slideseek.options import changed_copy, query_options
+from slideseek.testing.checks import Check, Make, having, prepared, require, require_error
+from slideseek.testing.components import COMPONENT_CHECKS, other_values, require_interface
 from slideseek.testing.hit_lists import (
     CLOSE,
     Codes,
@@ -23,6 +26,7 @@ from slideseek.testing.hit_lists import (
     every_spec,
     filled,
     on_every_spec,
+    require_row_distances,
     require_same_hits,
     search,
     shown,
@@ -52,32 +56,34 @@ def index_checks() -> tuple[Check, ...]:
             mask_of_wrong_length_is_refused,
             spaces_are_kept_apart,
         ),
-        set_distance_is_that_of_search,
-        *on_every_spec(empty_index_gives_no_hits, searching_changes_nothing),
+        *having(MeasuresRows, row_distances_are_those_of_search),
+        *having(MeasuresSets, set_distance_is_that_of_search),
+        *having(BatchIndex, *on_every_spec(batch_equals_one_by_one)),
+        *having(StatesExactness, *on_every_spec(exact_hits_are_the_nearest)),
+        *on_every_spec(query_options_store_nothing, empty_index_gives_no_hits, searching_changes_nothing),
         *storage_checks(),
     )
 
 
 def searches_as_the_interface_says(make: Make) -> None:
-    """The component has every member of the Index interface."""
-    require_protocol(make, Index)
+    """The component has every member of the Index interface, and of each capability it names."""
+    require_interface(make, "index")
 
 
 def refusals_give_a_reason(make: Make) -> None:
     """`refuses` returns "" for at least one code format, and a reason for every other."""
     answers = {str(spec): make().refuses(spec) for spec in every_spec()}
     for spec, answer in answers.items():
+        fix = "return a sentence that states what the index can store"
         require(
             isinstance(answer, str) and (answer == "" or len(answer.strip()) > 3),
             f'refuses({spec}) to return "" or a reason',
             repr(answer),
-            "return a sentence that states what the index can store",
+            fix,
         )
+    fix = 'return "" from refuses() for the specs the index supports'
     require(
-        "" in answers.values(),
-        "at least one code format to be accepted",
-        f"none of {', '.join(answers)} accepted",
-        'return "" from refuses() for the specs the index supports',
+        "" in answers.values(), "at least one code format to be accepted", f"none of {', '.join(answers)} accepted", fix
     )
 
 
@@ -87,11 +93,12 @@ def slides_find_themselves(make: Make, spec: CodeSpec, codes: Codes) -> None:
     for code in codes:
         hits = search(index, code, 1)
         allowed = 0.0 if spec.kind == "bits" else CLOSE
+        fix = "return distance 0 for equal codes, and the smallest distance first"
         require(
             len(hits) == 1 and hits[0].slide_id == code.slide_id and abs(hits[0].distance) <= allowed,
             f"{code.slide_id!r} at distance 0 for its own code of {spec}",
             shown(hits),
-            "return distance 0 for equal codes, and the smallest distance first",
+            fix,
         )
 
 
@@ -100,28 +107,26 @@ def distances_ascend(make: Make, spec: CodeSpec, codes: Codes) -> None:
     for query in toy_codes(spec, seed=1, n=5, prefix="query"):
         hits = search(filled(make, codes), query, 20)
         distances = [hit.distance for hit in hits]
+        fix = "return distances, not similarities, and sort them ascending"
         require(
             all(a <= b for a, b in itertools.pairwise(distances)) and bool(np.isfinite(distances).all()),
             f"finite distances in ascending order for codes of {spec}",
             shown(hits),
-            "return distances, not similarities, and sort them ascending",
+            fix,
         )
-        require(
-            not distances or distances[0] >= -CLOSE,
-            "distances of at least 0",
-            shown(hits),
-            "turn a similarity s into 1 - s, and clip rounding errors below 0",
-        )
+        fix = "turn a similarity s into 1 - s, and clip rounding errors below 0"
+        require(not distances or distances[0] >= -CLOSE, "distances of at least 0", shown(hits), fix)
 
 
 def large_k_gives_every_slide(make: Make, spec: CodeSpec, codes: Codes) -> None:
     """A k above the number of slides gives every slide once."""
     hits = search(filled(make, codes), codes[0], len(codes) + 7)
+    fix = "use min(k, number of candidates), and drop the filler entries some libraries return"
     require(
         sorted(hit.slide_id for hit in hits) == [code.slide_id for code in codes],
         f"each of {len(codes)} slides once for k = {len(codes) + 7}",
         shown(hits),
-        "use min(k, number of candidates), and drop the filler entries some libraries return",
+        fix,
     )
 
 
@@ -131,24 +136,16 @@ def small_k_gives_the_first_hits(make: Make, spec: CodeSpec, codes: Codes) -> No
     query = toy_codes(spec, seed=1, n=1, prefix="query")[0]
     everything = search(index, query, 20)
     for k in (1, 2, 7):
-        require_same_hits(
-            everything[:k],
-            search(index, query, k),
-            f"the first {k} of all hits for k = {k}",
-            "cut the list after ordering by distance and id; a partial sort alone loses ties at the cut",
-        )
+        fix = "cut the list after ordering by distance and id; a partial sort alone loses ties at the cut"
+        require_same_hits(everything[:k], search(index, query, k), f"the first {k} of all hits for k = {k}", fix)
 
 
 def k_below_one_is_refused(make: Make, spec: CodeSpec, codes: Codes) -> None:
     """k = 0 and k = -1 raise ValueError."""
     index = filled(make, codes)
     for k in (0, -1):
-        require_error(
-            partial(index.search, codes[0], k),
-            REFUSALS,
-            f"for k = {k}",
-            'start search() with: if k < 1: raise ValueError(f"k: at least 1, not {k}")',
-        )
+        fix = 'start search() with: if k < 1: raise ValueError(f"k: at least 1, not {k}")'
+        require_error(partial(index.search, codes[0], k), REFUSALS, f"for k = {k}", fix)
 
 
 def ties_are_ordered_by_id(make: Make, spec: CodeSpec, codes: Codes) -> None:
@@ -159,11 +156,12 @@ def ties_are_ordered_by_id(make: Make, spec: CodeSpec, codes: Codes) -> None:
     index = filled(make, [twins[0], *others[:3], twins[1], *others[3:], *twins[2:]])
     for k in (len(index.ids), len(expected), 3, 1):
         hits = search(index, others[4], k)
+        fix = "order by (distance, slide id), and give equal codes exactly equal distances"
         require(
             [hit.slide_id for hit in hits][: len(expected)] == expected[:k],
             f"slides with equal codes of {spec} in the order of their ids, k = {k}: {expected[:k]}",
             shown(hits),
-            "order by (distance, slide id), and give equal codes exactly equal distances",
+            fix,
         )
 
 
@@ -176,11 +174,12 @@ def mask_is_obeyed(make: Make, spec: CodeSpec, codes: Codes) -> None:
         among = np.random.default_rng(5).random(len(index.ids)) < share
         among[3] = True
         chosen = {slide_id for slide_id, kept in zip(index.ids, among) if kept}
+        fix = "drop the others before taking the k nearest; entry i of the mask belongs to ids[i]"
         require_same_hits(
             [hit for hit in everything if hit.slide_id in chosen],
             search(index, query, 20, among),
             f"the {len(chosen)} slides of the mask and no others",
-            "drop the others before taking the k nearest; entry i of the mask belongs to ids[i]",
+            fix,
         )
 
 
@@ -194,11 +193,12 @@ def mask_of_wrong_length_is_refused(make: Make, spec: CodeSpec, codes: Codes) ->
     """A mask without exactly one entry per slide raises ValueError."""
     index = filled(make, codes)
     for length in (len(codes) - 1, len(codes) + 1):
+        fix = "compare among.shape with (len(self.ids),): a shifted mask would return the wrong slides"
         require_error(
             partial(index.search, codes[0], 3, np.ones(length, dtype=np.bool_)),
             (*REFUSALS, IndexError),
             f"for a mask of {length} entries over {len(codes)} slides",
-            "compare among.shape with (len(self.ids),): a shifted mask would return the wrong slides",
+            fix,
         )
 
 
@@ -209,26 +209,31 @@ def spaces_are_kept_apart(make: Make, spec: CodeSpec, codes: Codes) -> None:
     index = filled(make, [code for pair in zip(kidney, liver) for code in pair] + list(liver[6:]))
     for query, own in ((kidney[0], kidney), (liver[7], liver)):
         hits = search(index, query, 20)
+        fix = "store Code.space with each code and compare it with the query's"
         require(
             sorted(hit.slide_id for hit in hits) == [code.slide_id for code in own],
             f"the {len(own)} slides of space {query.space!r} and no others",
             shown(hits),
-            "store Code.space with each code and compare it with the query's",
+            fix,
         )
     hits = search(index, replace(kidney[0], space="lung"), 3)
     require(hits == [], "no hits in a space without codes", shown(hits), "return [] if no candidate is left")
 
 
+def row_distances_are_those_of_search(make: Make) -> None:
+    """`row_distances` equals the distance that `search` returns for codes of one row; the distance has a name."""
+    for spec in accepted_specs(make):
+        query, target = (
+            Code("rows", np.concatenate([code.rows for code in toy_codes(spec, seed=seed, n=3)])) for seed in (1, 2)
+        )
+        require_row_distances(make(), query.rows, target.rows, _row_distances(make, query, target), f"codes of {spec}")
+
+
 def set_distance_is_that_of_search(make: Make) -> None:
     """For an index of sets, `set_distance` of the row distances equals the distance that `search` returns."""
-    if not implements(make(), MeasuresSets):
-        return
-    for spec in accepted_specs(make):
-        if not spec.many:
-            continue
+    for spec in (spec for spec in accepted_specs(make) if spec.many):
         codes, query = toy_codes(spec, n=6), toy_codes(spec, seed=1, n=1, prefix="query")[0]
-        index = make()
-        index.add(codes)
+        index: Any = filled(make, codes)
         found = {hit.slide_id: hit.distance for hit in search(index, query, len(codes))}
         for code in codes:
             between = _row_distances(make, query, code)
@@ -258,16 +263,61 @@ def _row_distances(make: Make, query: Code, target: Code) -> Float64:
     return between
 
 
+def batch_equals_one_by_one(make: Make, spec: CodeSpec, codes: Codes) -> None:
+    """`search_many` returns the hits of `search` for every query, in order, and obeys the mask."""
+    index: Any = filled(make, codes)
+    queries, odd = toy_codes(spec, seed=1, n=7, prefix="query"), np.arange(len(codes)) % 2 == 1
+    for batch, among in itertools.product((queries[:0], queries[:1], queries[::-1]), (None, odd, ~odd)):
+        found = index.search_many(batch, 4, among)
+        fix = "search once per query, with its space and the mask, and keep the order of the queries"
+        require(len(found) == len(batch), f"{len(batch)} lists of hits", f"{len(found)} lists", fix)
+        for query, hits in zip(batch, found):
+            require_same_hits(search(index, query, 4, among), hits, f"the hits of search() for {query.slide_id!r}", fix)
+
+
+def exact_hits_are_the_nearest(make: Make, spec: CodeSpec, codes: Codes) -> None:
+    """`exact` is true or false; if true, the hits are the nearest of all codes by the index's own distance."""
+    index: Any = filled(make, codes)
+    exact = index.exact  # a plugin may return anything
+    require(isinstance(exact, bool), "exact to be true or false", repr(exact), "return a bool")
+    measured = exact and not spec.many and implements(make(), MeasuresRows)
+    for query in toy_codes(spec, seed=1, n=5, prefix="query") if measured else ():
+        apart = index.row_distances(query.rows, np.concatenate([code.rows for code in codes]))[0]
+        hits = search(index, query, 5)
+        fix = "compare every candidate, or return false from exact"
+        require(
+            bool(np.allclose([hit.distance for hit in hits], np.sort(apart)[:5], atol=CLOSE)),
+            f"the 5 nearest of all codes, at {np.sort(apart)[:5].round(4).tolist()}",
+            shown(hits),
+            fix,
+        )
+
+
+def query_options_store_nothing(make: Make, spec: CodeSpec, codes: Codes) -> None:
+    """What an index stores does not depend on options that may be given with a query, nor do they outlive it."""
+    query = toy_codes(spec, seed=1, n=1, prefix="query")[0]
+    for name in query_options(make()):
+        for other in other_values(make(), name):
+            index, tuned = filled(make, codes), partial(replace, make(), **{name: other})
+            before, expected = search(index, query, 5), search(filled(tuned, codes), query, 5)
+            what, fix = f"the hits of an index made with {name} = {other!r}", "read the option in search() alone"
+            require_same_hits(expected, search(changed_copy(index, {name: other}), query, 5), what, fix)
+            with tempfile.TemporaryDirectory() as folder:
+                index.save(Path(folder))
+                loaded = tuned()
+                loaded.load(Path(folder))
+                require_same_hits(expected, search(loaded, query, 5), f"{what}, from stored codes", fix)
+            require_same_hits(before, search(index, query, 5), "the former hits afterwards", fix)
+
+
 def empty_index_gives_no_hits(make: Make, spec: CodeSpec, codes: Codes) -> None:
     """An index without codes returns no hits: a fresh one, and one whose slides were all removed."""
     for index in (make(), filled(make, codes[:3])):
         index.remove(list(index.ids))
         hits = search(index, codes[0], 3)
+        fix = "return [] if there is nothing to search"
         require(
-            hits == [] and len(index.ids) == 0,
-            "no hits and no ids",
-            f"{shown(hits)} and {len(index.ids)} ids",
-            "return [] if there is nothing to search",
+            hits == [] and len(index.ids) == 0, "no hits and no ids", f"{shown(hits)} and {len(index.ids)} ids", fix
         )
 
 
@@ -279,17 +329,19 @@ def searching_changes_nothing(make: Make, spec: CodeSpec, codes: Codes) -> None:
     rows, among = query.rows.copy(), np.arange(len(index.ids)) % 2 == 0
     kept, ids, nbytes = among.copy(), list(index.ids), index.nbytes
     first = search(index, query, 5, among)
+    fix = "work on copies"
     require(
         np.array_equal(query.rows, rows) and np.array_equal(among, kept),
         "the query and the mask unchanged",
         "changed values after search()",
-        "work on copies",
+        fix,
     )
     search(index, toy_codes(spec, seed=2, n=1)[0], 3)
     require_same_hits(first, search(index, query, 5, among), "the same hits again", "keep no state in search()")
+    fix = "add nothing to the index in search()"
     require(
         list(index.ids) == ids and index.nbytes == nbytes,
         "the ids and nbytes of the index unchanged",
         f"{len(index.ids)} ids and {index.nbytes} bytes, were {len(ids)} and {nbytes}",
-        "add nothing to the index in search()",
+        fix,
     )

@@ -11,6 +11,7 @@ from slideseek.testing.checks import Check, CheckFailed, CheckResult, summary_of
 from slideseek.testing.encoders import encoder_checks
 from slideseek.testing.featurizers import featurizer_checks
 from slideseek.testing.indexes import index_checks
+from slideseek.testing.rerankers import reranker_checks
 from slideseek.testing.selectors import selector_checks
 
 _CHECKS: dict[ComponentKind, Callable[[], tuple[Check, ...]]] = {
@@ -18,6 +19,7 @@ _CHECKS: dict[ComponentKind, Callable[[], tuple[Check, ...]]] = {
     "featurizer": featurizer_checks,
     "encoder": encoder_checks,
     "index": index_checks,
+    "reranker": reranker_checks,
 }
 
 

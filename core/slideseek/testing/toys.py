@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from slideseek.types import Bag, Code, CodeSpec, UInt8
+from slideseek.types import Bag, Code, CodeSpec, Float32, UInt8
 
 if TYPE_CHECKING:
     from slideseek.interfaces import Slide
@@ -33,13 +33,20 @@ class ToyBags(NamedTuple):
 
 
 def toy_bags(
-    seed: int = 0, count: int = 12, width: int = 16, sites: Sequence[str] = ("kidney", "liver"), patches: int = 8
+    seed: int = 0,
+    count: int = 12,
+    width: int = 16,
+    sites: Sequence[str] = ("kidney", "liver"),
+    patches: int = 8,
+    pool: Float32 | None = None,
 ) -> ToyBags:
     """Make `count` bags of `patches` to `2 * patches - 1` Gaussian features of `width` values, read-only.
 
     The label shifts the mean of a bag's features, so there is something to learn. Sites alternate, each patient has two
-    consecutive slides, and every site has both labels.
+    consecutive slides, and every site has both labels. Patches are 256 µm wide; every third slide is at 0.25 µm per
+    pixel, the others at 0.5. pool: float32 (m, width), features to draw from instead, the first half for one label.
     """
+    width = width if pool is None else pool.shape[1]
     rng = np.random.default_rng([seed, count, width])
     directions = rng.normal(size=(2, width))
     bags: list[Bag] = []
@@ -49,15 +56,13 @@ def toy_bags(
         n = int(rng.integers(patches, 2 * patches))
         features = rng.normal(size=(n, width)) + directions[label] + 0.5
         cells = rng.permutation(64)[:n] if n <= 64 else np.arange(n)
-        xy = np.stack([cells % 8, cells // 8], axis=1) * 512
-        bags.append(
-            Bag(
-                f"toy-{number:02d}",
-                _frozen(features.astype(np.float32)),
-                _frozen(xy.astype(np.int32)),
-                sites[number % len(sites)],
-            )
-        )
+        if pool is not None:
+            features = pool[rng.integers(len(pool) // 2, size=n) + label * (len(pool) // 2)]
+        side = 1024 if number % 3 == 2 else 512
+        xy = frozen((np.stack([cells % 8, cells // 8], axis=1) * side).astype(np.int32))
+        sides = frozen(np.full(n, float(side)))
+        site = sites[number % len(sites)]
+        bags.append(Bag(f"toy-{number:02d}", frozen(features.astype(np.float32)), xy, site, sides, 256 / side))
         labels.append(("calm", "busy")[label])
     return ToyBags(tuple(bags), tuple(labels), tuple(f"patient-{n // 2}" for n in range(count)))
 
@@ -67,7 +72,7 @@ def toy_images(seed: int = 0, count: int = 6, side: int = 64) -> UInt8:
     rng = np.random.default_rng([seed, count, side])
     stain = rng.uniform(60, 220, size=(count, 1, 1, 3))
     grain = rng.normal(size=(count, side, side, 1)) * np.linspace(5, 40, count).reshape(-1, 1, 1, 1)
-    return _frozen(np.clip(stain + grain, 0, 255).astype(np.uint8))
+    return frozen(np.clip(stain + grain, 0, 255).astype(np.uint8))
 
 
 def toy_slide(
@@ -78,15 +83,23 @@ def toy_slide(
     tissue: bool = True,
     glass: int = 255,
     slide_id: str = "toy-slide",
+    centre: float = 0.0,
+    scan_mpp: float | None = None,
 ) -> Slide:
     """Make an in-memory slide: a stained ellipse over three quarters of it, or only glass without `tissue`.
 
     width, height: level-0 pixels. mpp: µm per level-0 pixel. glass: grey level of the background; below 255 it
-    is grainy, like scanned glass.
+    is grainy, like scanned glass. centre: place of the ellipse, 0 in the middle, 1 at the lower right corner, so that
+    the tissue touches the border. scan_mpp: the same glass scanned at another resolution, `mpp` times a power of 2.
     """
     from slideseek.slides.image_reader import ArraySlide
 
-    return ArraySlide(_slide_pixels(seed, width, height, tissue, glass), mpp=mpp, slide_id=slide_id)
+    pixels, scan = _slide_pixels(seed, width, height, tissue, glass, centre), scan_mpp or mpp
+    if scan < mpp:
+        pixels = frozen(pixels.repeat(round(mpp / scan), axis=0).repeat(round(mpp / scan), axis=1))
+    elif scan > mpp:
+        pixels = frozen(np.ascontiguousarray(pixels[:: round(scan / mpp), :: round(scan / mpp)]))
+    return ArraySlide(pixels, mpp=scan, slide_id=slide_id)
 
 
 def toy_codes(spec: CodeSpec, seed: int = 0, n: int = 20, space: str = "", prefix: str = "slide") -> tuple[Code, ...]:
@@ -98,7 +111,7 @@ def toy_codes(spec: CodeSpec, seed: int = 0, n: int = 20, space: str = "", prefi
     codes = []
     for number in range(n):
         rows = int(rng.integers(2, 6)) if spec.many else 1
-        codes.append(Code(f"{prefix}-{number:02d}", _frozen(_rows(rng, spec, rows)), space))
+        codes.append(Code(f"{prefix}-{number:02d}", frozen(_rows(rng, spec, rows)), space))
     return tuple(codes)
 
 
@@ -115,7 +128,7 @@ def _rows(rng: np.random.Generator, spec: CodeSpec, n: int) -> NDArray[Any]:
 
 
 @functools.lru_cache(maxsize=8)  # the selector checks use the same few slides repeatedly
-def _slide_pixels(seed: int, width: int, height: int, tissue: bool, glass: int) -> UInt8:
+def _slide_pixels(seed: int, width: int, height: int, tissue: bool, glass: int, centre: float) -> UInt8:
     rng = np.random.default_rng([seed, width, height])
     rows, columns = -(-height // _BLOCK), -(-width // _BLOCK)
     small = np.full((rows, columns, 3), float(glass))
@@ -125,11 +138,12 @@ def _slide_pixels(seed: int, width: int, height: int, tissue: bool, glass: int) 
         y, x = np.ogrid[-1 : 1 : rows * 1j, -1 : 1 : columns * 1j]
         colours = _STAINS[rng.integers(2, size=(rows, columns)) + np.where(x < 0, 0, 2)]
         colours += rng.normal(scale=8.0, size=(rows, columns, 1))
-        small = np.where((x**2 + y**2 < 0.95)[..., None], colours, small)
+        small = np.where(((x - centre) ** 2 + (y - centre) ** 2 < 0.95)[..., None], colours, small)
     large = np.clip(small, 0, 255).astype(np.uint8).repeat(_BLOCK, axis=0).repeat(_BLOCK, axis=1)
-    return _frozen(np.ascontiguousarray(large[:height, :width]))
+    return frozen(np.ascontiguousarray(large[:height, :width]))
 
 
-def _frozen(array: _Array) -> _Array:
+def frozen(array: _Array) -> _Array:
+    """Return the array itself, read-only."""
     array.setflags(write=False)
     return array
