@@ -1,7 +1,5 @@
 """Every wrong plugin of the table is named, with its version and a fix, by each front end, before a wrong hit is shown."""
 
-import json
-import os
 import re
 import shutil
 import sys
@@ -10,7 +8,7 @@ import numpy as np
 import pytest
 import tomli_w
 from fastapi.testclient import TestClient
-from wrong_plugins import SWITCH, TABLE
+from wrong_plugins import TABLE
 
 from slideseek.archive.archive import Archive
 from slideseek.plugins import load_registry
