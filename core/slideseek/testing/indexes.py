@@ -217,7 +217,8 @@ def row_distances_are_those_of_search(make: Make) -> None:
         query, target = (
             Code("rows", np.concatenate([code.rows for code in toy_codes(spec, seed=seed, n=3)])) for seed in (1, 2)
         )
-        require_row_distances(make(), query.rows, target.rows, _row_distances(make, query, target), f"codes of {spec}")
+        index, between = filled(make, toy_codes(spec)), _row_distances(make, query, target)
+        require_row_distances(index, query.rows, target.rows, between, f"codes of {spec}")
 
 
 def set_distance_is_that_of_search(make: Make) -> None:
