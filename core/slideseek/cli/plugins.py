@@ -79,14 +79,23 @@ def show_plugin(name: str, kind: str | None, as_json: bool) -> None:
 @click.argument("name")
 @click.option("--kind", type=click.Choice(COMPONENT_KINDS), help="The kind, where two kinds share a name.")
 @click.option("--set", "options", multiple=True, metavar="OPTION=VALUE", help="An option, in TOML (may be repeated).")
+@click.option(
+    "--width", type=click.IntRange(min=1), help="Features per patch, for an encoder that needs a certain width."
+)
+@click.option(
+    "--featurizer", "made_by", metavar="NAME", help="Encode the features of this featurizer instead of random ones."
+)
 @json_option
-def check_plugin(name: str, kind: str | None, options: tuple[str, ...], as_json: bool) -> int:
+def check_plugin(
+    name: str, kind: str | None, options: tuple[str, ...], width: int | None, made_by: str | None, as_json: bool
+) -> int:
     """Run the conformance checks on a component; the exit code is 3 if any fails."""
     import tomllib
 
     from slideseek.cli import EXIT_FAILED_SLIDES
     from slideseek.config import ComponentConfig, make_component
-    from slideseek.testing import run_checks
+    from slideseek.interfaces import NeedsFeaturizer, implements
+    from slideseek.testing import encoder_checks, reranker_checks, run_checks
 
     registry = load_registry()
     entry = _find(registry, name, kind, COMPONENT_KINDS)
@@ -97,8 +106,19 @@ def check_plugin(name: str, kind: str | None, options: tuple[str, ...], as_json:
         fix = "write OPTION=VALUE as in TOML, such as percent=20 or colour='histogram'"
         raise UsageError(f"--set: {error}", fix) from error
     config = ComponentConfig(component, entry.name, given)
-    make_component(registry, config, entry.name)  # report a wrong option here once, not as twenty failed checks
-    results = run_checks(component, lambda: make_component(registry, config, entry.name))
+    made = make_component(registry, config, entry.name)  # report a wrong option here once, not as twenty failed checks
+    needed = tuple(made.featurizers) if implements(made, NeedsFeaturizer) else ()
+    featurizer = make_component(registry, ComponentConfig("featurizer", made_by, {}), made_by) if made_by else None
+    if featurizer is not None and needed and made_by not in needed:
+        raise UsageError(f"{name!r} does not encode the features of {made_by!r}", f"pass --featurizer {needed[0]}")
+    checks = None
+    if component == "encoder":
+        checks = encoder_checks(**({"widths": (width,)} if width else {}), featurizer=featurizer)
+    elif component == "reranker":
+        checks = reranker_checks(**({"width": width} if width else {}), featurizer=featurizer)
+    elif width or made_by:
+        raise UsageError(f"--width and --featurizer are for encoders and rerankers, not for the {component} {name!r}")
+    results = run_checks(component, lambda: make_component(registry, config, entry.name), checks)
     failed = [result for result in results if not result.passed]
     if as_json:
         print_json({"kind": entry.kind, "name": entry.name, "checks": [dataclasses.asdict(r) for r in results]})
@@ -108,6 +128,8 @@ def check_plugin(name: str, kind: str | None, options: tuple[str, ...], as_json:
             if not result.passed:
                 click.echo(f"        {result.message}")
         click.echo(f"{entry.kind} {entry.name}: {len(results) - len(failed)} of {len(results)} checks passed")
+        if failed and needed and featurizer is None:
+            click.echo(f"it needs the features of {' or '.join(needed)}: pass --featurizer {needed[0]}, or --width")
     return EXIT_FAILED_SLIDES if failed else 0
 
 

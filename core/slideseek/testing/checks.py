@@ -37,6 +37,16 @@ def require(passed: bool, expected: str, got: str, fix: str) -> None:
         raise CheckFailed(f"expected {expected}; got {got}. To fix it: {fix}.")
 
 
+def demand(passed: bool, got: str, fix: str) -> None:
+    """Fail unless `passed`, where the first line of the check's docstring says what is expected."""
+    if not passed:
+        raise _UnmetError(f"Got {got}. To fix it: {fix}.")
+
+
+class _UnmetError(Exception):
+    """What was got and a fix; `prepared` adds what was expected."""
+
+
 def require_error(
     action: Callable[[], object], errors: tuple[type[Exception], ...], expected: str, fix: str
 ) -> Exception:
@@ -82,6 +92,8 @@ def _prepared(function: Callable[..., None], settings: dict[str, Any]) -> Check:
             function(make, **settings)
         except CheckFailed:
             raise
+        except _UnmetError as unmet:
+            raise CheckFailed(f"expected: {summary_of(function)} {unmet}") from None
         except Exception as error:  # a component may raise anything; it is a finding, with the traceback as its cause
             got = f"Got {described(error)}."
             fix = "To fix it: call this check on your class and follow the traceback."

@@ -13,7 +13,7 @@ from slideseek.errors import PluginError, UsageError
 from slideseek.interfaces import Fingerprinted
 from slideseek.options import AT_QUERY, changed_copy, describe, nested_kind, option_types
 from slideseek.plugins import ComponentKind, _interface_errors
-from slideseek.testing.checks import CheckFailed, Make, described, having, require
+from slideseek.testing.checks import Check, CheckFailed, Make, demand, described, having, prepared, require
 
 
 def options_are_fields(make: Make) -> None:
@@ -21,12 +21,7 @@ def options_are_fields(make: Make) -> None:
     component = make()
     name = type(component).__name__
     fix = "put @dataclass on the class and declare every option as a field"
-    require(
-        dataclasses.is_dataclass(component) and not isinstance(component, type),
-        "an instance of a dataclass, whose fields are its options",
-        f"a {name}, which is not one",
-        fix,
-    )
+    demand(dataclasses.is_dataclass(component) and not isinstance(component, type), f"a {name}, which is not one", fix)
     types = option_types(type(component))
     for spec in dataclasses.fields(component):
         if spec.init:
@@ -83,11 +78,8 @@ def fingerprint_is_stable(make: Make) -> None:
     first, second = make(), make()
     texts = [first.fingerprint(), first.fingerprint(), second.fingerprint()]
     fix = "return what affects the output (the SHA-256 of weights, a revision), never a time, a path or an object's id"
-    require(
-        len(set(texts)) == 1 and isinstance(texts[0], str) and bool(texts[0].strip()),
-        "the same text from fingerprint() every time",
-        ", ".join(map(repr, texts)),
-        fix,
+    demand(
+        len(set(texts)) == 1 and isinstance(texts[0], str) and bool(texts[0].strip()), ", ".join(map(repr, texts)), fix
     )
 
 
@@ -113,26 +105,28 @@ def options_are_described(make: Make) -> None:
     require(not missing, "a description of every option", f"none of {', '.join(missing)}", fix)
 
 
-COMPONENT_CHECKS = (
-    options_are_fields,
-    options_round_trip,
-    options_are_described,
-    declarations_are_well_formed,
-    *having(Fingerprinted, fingerprint_is_stable),
-)
-
-
-def require_interface(make: Make, kind: ComponentKind) -> None:
-    """Require the members of a kind and of the capabilities that the class names, with their signatures."""
+def interface_is_complete(make: Make, kind: ComponentKind) -> None:
+    """The component has every member of its kind and of each capability it names, with their signatures."""
     component = make()
     name = type(component).__name__
     fix = "add what is missing, and name each capability of slideseek.interfaces as a base class"
     wrong = _interface_errors(kind, type(component))
-    require(not wrong, f"every member of the {kind} interface and of the named capabilities", f"{name} {wrong}", fix)
+    demand(not wrong, f"{name}, which {wrong}", fix)
     try:
         Owner(kind, name, "this plugin").check_signatures(component)
     except PluginError as error:
-        require(False, "methods with the signatures of the interface", error.cause, "use the same parameters")
+        demand(False, error.cause, "use the parameters of the interface")
+
+
+def component_checks(kind: ComponentKind) -> tuple[Check, ...]:
+    """Return the checks for components of any kind."""
+    return prepared(interface_is_complete, kind=kind) + prepared(
+        options_are_fields,
+        options_round_trip,
+        options_are_described,
+        declarations_are_well_formed,
+        *having(Fingerprinted, fingerprint_is_stable),
+    )
 
 
 def other_values(component: Any, name: str) -> list[Any]:

@@ -14,9 +14,9 @@ import numpy as np
 
 from slideseek.errors import EmptyBagError, SlideseekError
 from slideseek.interfaces import Attributable, BatchEncoder, Featurizer, NeedsFeaturizer
-from slideseek.testing.checks import Check, Make, having, prepared, require, require_error
+from slideseek.testing.checks import Check, Make, demand, having, prepared, require, require_error
 from slideseek.testing.code_equality import require_same_code, require_same_rows
-from slideseek.testing.components import COMPONENT_CHECKS, require_interface
+from slideseek.testing.components import component_checks
 from slideseek.testing.toys import toy_bags, toy_images
 from slideseek.testing.training import Toys, encode, fitted, require_equal_encoders, training_checks
 from slideseek.types import Bag, Code, CodeSpec
@@ -52,7 +52,8 @@ def encoder_checks(widths: tuple[int, ...] = WIDTHS, featurizer: Featurizer | No
         *having(BatchEncoder, batch_equals_one_by_one),
     )
     return (
-        *prepared(encodes_as_the_interface_says, *COMPONENT_CHECKS, *having(NeedsFeaturizer, featurizers_are_named)),
+        *component_checks("encoder"),
+        *prepared(*having(NeedsFeaturizer, featurizers_are_named)),
         *prepared(*on_widths, every=every),
         *prepared(*on_bags, toys=every[0]),
     )
@@ -63,11 +64,6 @@ def toys_of(widths: tuple[int, ...], featurizer: Featurizer | None) -> list[Toys
     if featurizer is None:
         return [partial(toy_bags, width=width) for width in widths]
     return [partial(toy_bags, pool=featurizer.featurize(toy_images(count=POOL, side=224)))]
-
-
-def encodes_as_the_interface_says(make: Make) -> None:
-    """The component has every member of the Encoder interface, and of each capability it names."""
-    require_interface(make, "encoder")
 
 
 def spec_is_known_in_advance(make: Make, every: list[Toys]) -> None:
@@ -193,9 +189,8 @@ def bag_is_left_alone(make: Make, toys: Toys) -> None:
     copy = replace(bag, features=bag.features.copy(), xy=bag.xy.copy())
     from_copy = encode(encoder, copy)
     fix = "work on a copy: x = bag.features - mean, not x -= mean"
-    require(
+    demand(
         np.array_equal(copy.features, bag.features) and np.array_equal(copy.xy, bag.xy),
-        "the bag unchanged",
         "changed features or coordinates after encode()",
         fix,
     )

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slideseek.interfaces import Described, Resizing
-from slideseek.testing.checks import Check, Make, having, prepared, require
-from slideseek.testing.components import COMPONENT_CHECKS, require_interface
+from slideseek.testing.checks import Check, Make, demand, having, prepared, require
+from slideseek.testing.components import component_checks
 from slideseek.testing.toys import toy_images
 from slideseek.types import FeaturizerCard, Float32, UInt8
 
@@ -35,26 +35,15 @@ def featurizer_checks(side: int = 64) -> tuple[Check, ...]:
         different_images_differ,
         *having(Described, card_states_the_width),
     )
-    shared = (featurizes_as_the_interface_says, *COMPONENT_CHECKS, width_is_positive)
     capable = (*having(Described, card_is_cheap), *having(Resizing, patches_of_the_side_are_featurized))
-    return prepared(*shared, *capable) + prepared(*on_images, side=side)
-
-
-def featurizes_as_the_interface_says(make: Make) -> None:
-    """The component has every member of the Featurizer interface, and of each capability it names."""
-    require_interface(make, "featurizer")
+    return component_checks("featurizer") + prepared(width_is_positive, *capable) + prepared(*on_images, side=side)
 
 
 def width_is_positive(make: Make) -> None:
     """`width` is a positive integer, known before any image is seen."""
     width = make().width
     fix = "return the length of one feature vector as a plain int"
-    require(
-        isinstance(width, int) and not isinstance(width, bool) and width > 0,
-        "width to be an int of at least 1",
-        repr(width),
-        fix,
-    )
+    demand(isinstance(width, int) and not isinstance(width, bool) and width > 0, repr(width), fix)
 
 
 def card_states_the_width(make: Make, side: int) -> None:
@@ -104,12 +93,7 @@ def features_have_the_stated_width(make: Make, side: int) -> None:
     features = featurizer.featurize(images)
     _require_shape(features, len(images), featurizer.width)
     fix = "guard divisions and logarithms against flat images"
-    require(
-        bool(np.isfinite(features).all()),
-        "finite features",
-        f"{int((~np.isfinite(features)).sum())} NaN or infinite values",
-        fix,
-    )
+    demand(bool(np.isfinite(features).all()), f"{int((~np.isfinite(features)).sum())} NaN or infinite values", fix)
 
 
 def empty_batch_gives_no_rows(make: Make, side: int) -> None:
@@ -144,9 +128,7 @@ def images_are_left_alone(make: Make, side: int) -> None:
     images = toy_images(side=side).copy()
     make().featurize(images)
     fix = "work on a copy: images.astype(np.float32) makes one, torch.from_numpy does not"
-    require(
-        np.array_equal(images, toy_images(side=side)), "the images unchanged", "changed pixels after featurize()", fix
-    )
+    demand(np.array_equal(images, toy_images(side=side)), "changed pixels after featurize()", fix)
 
 
 def read_only_images_are_accepted(make: Make, side: int) -> None:

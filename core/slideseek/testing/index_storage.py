@@ -10,7 +10,7 @@ from pathlib import Path
 
 from slideseek.errors import SlideseekError
 from slideseek.interfaces import Index
-from slideseek.testing.checks import Check, Make, require, require_error
+from slideseek.testing.checks import Check, Make, demand, require, require_error
 from slideseek.testing.hit_lists import Codes, filled, on_every_spec, require_same_hits, search
 from slideseek.testing.stored_files import require_no_pickle
 from slideseek.testing.toys import toy_codes
@@ -107,9 +107,8 @@ def nbytes_grows(make: Make, spec: CodeSpec, codes: Codes) -> None:
         index.add(part)
         sizes.append(index.nbytes)
     fix = "sum the nbytes of the stored arrays"
-    require(
+    demand(
         all(isinstance(size, int) for size in sizes) and 0 <= sizes[0] < sizes[1] < sizes[2],
-        "nbytes to be an int that grows with every code added",
         f"{sizes} for 0, {HALF} and {len(codes)} codes",
         fix,
     )

@@ -17,8 +17,8 @@ import numpy as np
 from slideseek.errors import SlideseekError
 from slideseek.interfaces import BatchIndex, MeasuresRows, MeasuresSets, StatesExactness, implements
 from slideseek.options import changed_copy, query_options
-from slideseek.testing.checks import Check, Make, having, prepared, require, require_error
-from slideseek.testing.components import COMPONENT_CHECKS, other_values, require_interface
+from slideseek.testing.checks import Check, Make, demand, having, prepared, require, require_error
+from slideseek.testing.components import component_checks, other_values
 from slideseek.testing.hit_lists import (
     CLOSE,
     Codes,
@@ -40,9 +40,7 @@ REFUSALS = (ValueError, SlideseekError)
 
 def index_checks() -> tuple[Check, ...]:
     """Return all checks for an index."""
-    return prepared(
-        searches_as_the_interface_says,
-        *COMPONENT_CHECKS,
+    return component_checks("index") + prepared(
         refusals_give_a_reason,
         *on_every_spec(
             slides_find_themselves,
@@ -65,11 +63,6 @@ def index_checks() -> tuple[Check, ...]:
     )
 
 
-def searches_as_the_interface_says(make: Make) -> None:
-    """The component has every member of the Index interface, and of each capability it names."""
-    require_interface(make, "index")
-
-
 def refusals_give_a_reason(make: Make) -> None:
     """`refuses` returns "" for at least one code format, and a reason for every other."""
     answers = {str(spec): make().refuses(spec) for spec in every_spec()}
@@ -82,9 +75,7 @@ def refusals_give_a_reason(make: Make) -> None:
             fix,
         )
     fix = 'return "" from refuses() for the specs the index supports'
-    require(
-        "" in answers.values(), "at least one code format to be accepted", f"none of {', '.join(answers)} accepted", fix
-    )
+    demand("" in answers.values(), f"none of {', '.join(answers)} accepted", fix)
 
 
 def slides_find_themselves(make: Make, spec: CodeSpec, codes: Codes) -> None:
@@ -226,7 +217,8 @@ def row_distances_are_those_of_search(make: Make) -> None:
         query, target = (
             Code("rows", np.concatenate([code.rows for code in toy_codes(spec, seed=seed, n=3)])) for seed in (1, 2)
         )
-        require_row_distances(make(), query.rows, target.rows, _row_distances(make, query, target), f"codes of {spec}")
+        index, between = filled(make, toy_codes(spec)), _row_distances(make, query, target)
+        require_row_distances(index, query.rows, target.rows, between, f"codes of {spec}")
 
 
 def set_distance_is_that_of_search(make: Make) -> None:
@@ -316,9 +308,7 @@ def empty_index_gives_no_hits(make: Make, spec: CodeSpec, codes: Codes) -> None:
         index.remove(list(index.ids))
         hits = search(index, codes[0], 3)
         fix = "return [] if there is nothing to search"
-        require(
-            hits == [] and len(index.ids) == 0, "no hits and no ids", f"{shown(hits)} and {len(index.ids)} ids", fix
-        )
+        demand(hits == [] and len(index.ids) == 0, f"{shown(hits)} and {len(index.ids)} ids", fix)
 
 
 def searching_changes_nothing(make: Make, spec: CodeSpec, codes: Codes) -> None:
@@ -330,18 +320,12 @@ def searching_changes_nothing(make: Make, spec: CodeSpec, codes: Codes) -> None:
     kept, ids, nbytes = among.copy(), list(index.ids), index.nbytes
     first = search(index, query, 5, among)
     fix = "work on copies"
-    require(
-        np.array_equal(query.rows, rows) and np.array_equal(among, kept),
-        "the query and the mask unchanged",
-        "changed values after search()",
-        fix,
-    )
+    demand(np.array_equal(query.rows, rows) and np.array_equal(among, kept), "changed values after search()", fix)
     search(index, toy_codes(spec, seed=2, n=1)[0], 3)
     require_same_hits(first, search(index, query, 5, among), "the same hits again", "keep no state in search()")
     fix = "add nothing to the index in search()"
-    require(
+    demand(
         list(index.ids) == ids and index.nbytes == nbytes,
-        "the ids and nbytes of the index unchanged",
         f"{len(index.ids)} ids and {index.nbytes} bytes, were {len(ids)} and {nbytes}",
         fix,
     )

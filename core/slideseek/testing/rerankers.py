@@ -10,7 +10,7 @@ import numpy as np
 
 from slideseek.interfaces import Featurizer, MeasuresRows, MeasuresSets
 from slideseek.testing.checks import Check, Make, having, prepared, require
-from slideseek.testing.components import COMPONENT_CHECKS, require_interface
+from slideseek.testing.components import component_checks
 from slideseek.testing.encoders import rows_of, toys_of
 from slideseek.testing.hit_lists import CLOSE, require_row_distances
 from slideseek.testing.training import LazyBags, Toys
@@ -37,12 +37,7 @@ def reranker_checks(width: int = WIDTH, featurizer: Featurizer | None = None) ->
         *having(MeasuresSets, set_distance_is_that_of_bags),
     )
     toys = toys_of((width,), featurizer)[0]
-    return prepared(reranks_as_the_interface_says, *COMPONENT_CHECKS, depth_is_positive) + prepared(*on_bags, toys=toys)
-
-
-def reranks_as_the_interface_says(make: Make) -> None:
-    """The component has every member of the Reranker interface, and of each capability it names."""
-    require_interface(make, "reranker")
+    return component_checks("reranker") + prepared(depth_is_positive) + prepared(*on_bags, toys=toys)
 
 
 def depth_is_positive(make: Make) -> None:

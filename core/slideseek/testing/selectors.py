@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from slideseek.interfaces import PatchSized, Selector, Slide, TissueFinder
-from slideseek.testing.checks import Check, Make, having, prepared, require
-from slideseek.testing.components import COMPONENT_CHECKS, require_interface
+from slideseek.testing.checks import Check, Make, demand, having, prepared, require
+from slideseek.testing.components import component_checks
 from slideseek.testing.toys import toy_slide
 from slideseek.types import Float64, Mask, Patches, UInt8
 
@@ -34,9 +34,7 @@ RASTER_UM = 16
 
 def selector_checks() -> tuple[Check, ...]:
     """Return all checks for a selector."""
-    return prepared(
-        selects_as_the_interface_says,
-        *COMPONENT_CHECKS,
+    return component_checks("selector") + prepared(
         patches_are_well_formed,
         patches_lie_inside_the_slide,
         patches_are_distinct,
@@ -59,25 +57,14 @@ def selector_checks() -> tuple[Check, ...]:
     )
 
 
-def selects_as_the_interface_says(make: Make) -> None:
-    """The component has every member of the Selector interface, and of each capability it names."""
-    require_interface(make, "selector")
-
-
 def patches_are_well_formed(make: Make) -> None:
     """`select` returns Patches with the slide's id and a positive resolution."""
     patches = _select(make(), toy_slide(slide_id="a-slide"))
     fix = "use slide.id in the patches"
-    require(
-        patches.slide_id == "a-slide",
-        "Patches.slide_id to be the id of the slide, 'a-slide'",
-        repr(patches.slide_id),
-        fix,
-    )
+    demand(patches.slide_id == "a-slide", repr(patches.slide_id), fix)
     fix = "set the µm per pixel at which each patch is read"
-    require(
+    demand(
         bool((patches.mpp > 0).all() and np.isfinite(patches.mpp).all()),
-        "a positive resolution for every patch",
         f"mpp {sorted(set(patches.mpp.tolist()))}",
         fix,
     )
@@ -149,12 +136,7 @@ def slide_is_left_open_and_alone(make: Make) -> None:
     fix = "do not use the slide as a context manager inside select()"
     require(not slide.closed, "the slide to stay open: the caller closes it", "a closed slide", fix)
     fix = "copy what slide.read() and slide.thumbnail() return before writing into it"
-    require(
-        np.array_equal(before, slide.thumbnail(256)),
-        "the slide's pixels unchanged",
-        "changed pixels after select()",
-        fix,
-    )
+    demand(np.array_equal(before, slide.thumbnail(256)), "changed pixels after select()", fix)
 
 
 def resolution_of_the_scan_does_not_matter(make: Make) -> None:
@@ -182,9 +164,7 @@ def tissue_at_the_border_is_selected(make: Make) -> None:
     """Tissue that touches two borders of the slide is selected, in patches that lie inside the slide."""
     slide = toy_slide(width=4500, height=3300, centre=0.8)
     patches = _select(make(), slide)
-    require(
-        len(patches) > 0, "patches of tissue at the border", "none", "shift or drop only the patches that stick out"
-    )
+    demand(len(patches) > 0, "none", "shift or drop only the patches that stick out")
     _require_inside(slide, patches)
 
 
@@ -194,12 +174,7 @@ def tissue_has_the_shape_of_the_thumbnail(make: Make) -> None:
     thumbnail = slide.thumbnail(THUMBNAIL_SIDE).copy()
     _find_tissue(selector, slide, thumbnail)
     fix = "copy the thumbnail before writing into it"
-    require(
-        np.array_equal(thumbnail, slide.thumbnail(THUMBNAIL_SIDE)),
-        "the thumbnail unchanged",
-        "changed pixels after find_tissue()",
-        fix,
-    )
+    demand(np.array_equal(thumbnail, slide.thumbnail(THUMBNAIL_SIDE)), "changed pixels after find_tissue()", fix)
 
 
 def same_slide_same_tissue(make: Make) -> None:

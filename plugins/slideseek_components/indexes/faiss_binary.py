@@ -67,7 +67,7 @@ class FaissStructure:
 
 @dataclass
 class FaissBinary(ApproximateIndex):
-    """Search single codes of bits through inverted lists (`ivf`) or a graph (`hnsw`).
+    """Search single codes of bits through inverted lists (method `ivf`) or a graph (`hnsw`).
 
     When built, a sample of the slides is searched with increasing effort until `target_recall` of their 10 nearest are
     found; that effort is kept. It doubles the memory, which is worthwhile in large archives of codes that cluster: 0.4

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from slideseek.interfaces import Described
+from slideseek.interfaces import Described, Fingerprinted, Resizing
 from slideseek.testing import CheckFailed, featurizer_checks
 from slideseek.types import FeaturizerCard, Float32, UInt8
 
@@ -28,8 +28,12 @@ class ColourMoments:
 
 
 @dataclass
-class WithCard(ColourMoments):
-    """The same with a card."""
+class WithCard(ColourMoments, Described, Resizing):
+    """The same with every capability a featurizer may have."""
+
+    @property
+    def side(self) -> int:
+        return 32
 
     def card(self) -> FeaturizerCard:
         return FeaturizerCard(self.width, 64, 0.5, "Apache-2.0", "", True)
@@ -135,7 +139,7 @@ class SeesNothing(ColourMoments):
 
 
 @dataclass
-class NewFingerprint(ColourMoments):
+class NewFingerprint(ColourMoments, Fingerprinted):
     def fingerprint(self) -> str:
         return f"made at {id(self)}"
 
@@ -159,9 +163,40 @@ class SlowCard(WithCard):
         return WithCard.card(self)
 
 
+@dataclass
+class SideInWords(WithCard):
+    @property
+    def side(self) -> Any:
+        return "32"
+
+
+@dataclass
+class NotItsOwnSide(WithCard):
+    def featurize(self, images: UInt8) -> Float32:
+        if images.shape[1] == self.side:
+            raise IndexError("nothing to crop")
+        return WithCard.featurize(self, images)
+
+
+@dataclass
+class Undescribed(ColourMoments):
+    """Colours."""
+
+    bins: int = 4
+
+
+@dataclass
+class MetadataInWords(ColourMoments):
+    seed: int = field(default=0, metadata={"affects_result": "no"})
+
+
 BROKEN = (
+    (Undescribed, "options_are_described"),
+    (MetadataInWords, "declarations_are_well_formed"),
+    (SideInWords, "patches_of_the_side_are_featurized"),
+    (NotItsOwnSide, "patches_of_the_side_are_featurized"),
     (NewFingerprint, "fingerprint_is_stable"),
-    (NoWidth, "featurizes_as_the_interface_says"),
+    (NoWidth, "interface_is_complete"),
     (NotADataclass, "options_are_fields"),
     (RandomSeedOption, "options_round_trip"),
     (WidthUnknown, "width_is_positive"),

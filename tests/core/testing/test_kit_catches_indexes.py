@@ -12,13 +12,24 @@ import numpy as np
 import pytest
 
 from slideseek.errors import SlideseekError
+from slideseek.interfaces import BatchIndex, Fingerprinted, MeasuresSets, StatesExactness
 from slideseek.testing import CheckFailed, index_checks
 from slideseek.types import Code, CodeSpec, Float64, Hit, Mask
 
 
+def apart(query: np.ndarray, target: np.ndarray) -> Float64:
+    """Differing bits, or the sum of absolute differences, of every query row to every target row."""
+    if query.dtype == np.uint8:
+        return np.unpackbits(query[:, None] ^ target[None], axis=2).sum(axis=2).astype(np.float64)
+    return np.abs(query[:, None].astype(np.float64) - target[None]).sum(axis=2)
+
+
 @dataclass
 class Nearest:
-    """Median of minimum distances by brute force, for whatever kind of code it is."""
+    """Median of minimum distances by brute force, for whatever kind of code it is.
+
+    kinds: those it accepts.
+    """
 
     kinds: tuple[str, ...] = ("bits", "float", "sparse")
     codes_: list[Code] = field(default_factory=list, init=False, repr=False, compare=False)
@@ -61,11 +72,7 @@ class Nearest:
         return sorted(hits, key=lambda hit: (hit.distance, hit.slide_id))[:k]
 
     def distance(self, a: Code, b: Code) -> float:
-        if a.rows.dtype == np.uint8:
-            apart = np.unpackbits(a.rows[:, None] ^ b.rows[None], axis=2).sum(axis=2, dtype=np.int64)
-        else:
-            apart = np.abs(a.rows[:, None].astype(np.float64) - b.rows[None]).sum(axis=2)
-        return float(np.median(apart.min(axis=1)))
+        return float(np.median(apart(a.rows, b.rows).min(axis=1)))
 
     def save(self, folder: Path) -> None:
         np.savez(folder / "rows.npz", *(code.rows for code in self.codes_))
@@ -84,9 +91,128 @@ class OnlyBits(Nearest):
 
 
 @dataclass
-class NearestSets(Nearest):
+class NearestSets(Nearest, MeasuresSets, BatchIndex, StatesExactness):
+    """The same with every capability an index may have."""
+
+    @property
+    def distance_name(self) -> str:
+        return "differing bits"
+
+    @property
+    def exact(self) -> bool:
+        return True
+
+    def row_distances(self, query: np.ndarray, target: np.ndarray) -> Float64:
+        return apart(query, target)
+
+    def search_many(self, codes: Sequence[Code], k: int, among: Mask | None = None) -> list[list[Hit]]:
+        return [self.search(code, k, among) for code in codes]
+
     def set_distance(self, between: Float64) -> float:
         return float(np.median(between.min(axis=1)))
+
+
+@dataclass
+class FewCompared(Nearest):
+    """The nearest of some codes.
+
+    effort: how many of them are compared.
+    """
+
+    effort: int = field(default=1000, metadata={"at_query": True})
+
+    def ranked(self, hits: list[Hit], k: int) -> list[Hit]:
+        return Nearest.ranked(self, hits[: self.effort], k)
+
+
+@dataclass
+class StoresTheQueryOption(FewCompared):
+    """Saves only the codes that are compared."""
+
+    effort: int = field(default=6, metadata={"at_query": True})
+
+    def save(self, folder: Path) -> None:
+        kept, self.codes_ = self.codes_, self.codes_[: self.effort]
+        Nearest.save(self, folder)
+        self.codes_ = kept
+
+
+@dataclass
+class RemembersTheQueryOption(FewCompared):
+    """Shares a list with its tuned copies, and keeps there how it was searched first."""
+
+    effort: int = field(default=6, metadata={"at_query": True})
+    first_: list[int] = field(default_factory=list, init=False, repr=False, compare=False)
+
+    def ranked(self, hits: list[Hit], k: int) -> list[Hit]:
+        self.first_.append(self.effort)
+        return Nearest.ranked(self, hits[: self.first_[0]], k)
+
+
+@dataclass
+class NamelessDistance(NearestSets):
+    @property
+    def distance_name(self) -> str:
+        return ""
+
+
+@dataclass
+class SquaredRowDistances(NearestSets):
+    def row_distances(self, query: np.ndarray, target: np.ndarray) -> Float64:
+        return apart(query, target) ** 2
+
+
+@dataclass
+class RowsTheOtherWay(NearestSets):
+    def row_distances(self, query: np.ndarray, target: np.ndarray) -> Float64:
+        return apart(target, query)
+
+
+@dataclass
+class BatchIgnoresTheMask(NearestSets):
+    def search_many(self, codes: Sequence[Code], k: int, among: Mask | None = None) -> list[list[Hit]]:
+        return [self.search(code, k) for code in codes]
+
+
+@dataclass
+class BatchOfTheFirst(NearestSets):
+    def search_many(self, codes: Sequence[Code], k: int, among: Mask | None = None) -> list[list[Hit]]:
+        return [self.search(codes[0], k, among) for _ in codes]
+
+
+@dataclass
+class BatchOfNoneFails(NearestSets):
+    def search_many(self, codes: Sequence[Code], k: int, among: Mask | None = None) -> list[list[Hit]]:
+        return NearestSets.search_many(self, codes, k, among) or [[]]
+
+
+@dataclass
+class ExactInWords(NearestSets):
+    @property
+    def exact(self) -> Any:
+        return "yes"
+
+
+@dataclass
+class LyingExactness(NearestSets):
+    """Looks at every other candidate."""
+
+    def ranked(self, hits: list[Hit], k: int) -> list[Hit]:
+        return Nearest.ranked(self, hits[::2], k)
+
+
+@dataclass
+class MetadataInWords(Nearest):
+    """The nearest codes. effort: how many to look at."""
+
+    effort: int = field(default=8, metadata={"at_query": "yes"})
+
+
+@dataclass
+class Undescribed(Nearest):
+    """The nearest codes."""
+
+    lists: int = 4
 
 
 class NoSearch:
@@ -408,16 +534,28 @@ class ObjectsInAnArchive(Nearest):
 
 
 @dataclass
-class NewFingerprint(Nearest):
+class NewFingerprint(Nearest, Fingerprinted):
     def fingerprint(self) -> str:
         return f"made at {id(self)}"
 
 
-CORRECT = (Nearest, OnlyBits, NearestSets)
+CORRECT = (Nearest, OnlyBits, NearestSets, FewCompared)
 
 BROKEN = (
     (NewFingerprint, "fingerprint_is_stable"),
-    (NoSearch, "searches_as_the_interface_says"),
+    (NoSearch, "interface_is_complete"),
+    (Undescribed, "options_are_described"),
+    (MetadataInWords, "declarations_are_well_formed"),
+    (StoresTheQueryOption, "query_options_store_nothing"),
+    (RemembersTheQueryOption, "query_options_store_nothing"),
+    (NamelessDistance, "row_distances_are_those_of_search"),
+    (SquaredRowDistances, "row_distances_are_those_of_search"),
+    (RowsTheOtherWay, "row_distances_are_those_of_search"),
+    (BatchIgnoresTheMask, "batch_equals_one_by_one"),
+    (BatchOfTheFirst, "batch_equals_one_by_one"),
+    (BatchOfNoneFails, "batch_equals_one_by_one"),
+    (ExactInWords, "exact_hits_are_the_nearest"),
+    (LyingExactness, "exact_hits_are_the_nearest"),
     (NotADataclass, "options_are_fields"),
     (CodesInTheOptions, "options_are_fields"),
     (NeverEqual, "options_round_trip"),

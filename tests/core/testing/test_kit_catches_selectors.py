@@ -7,14 +7,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from slideseek.interfaces import PatchSized, Slide, TissueFinder
+from slideseek.interfaces import Fingerprinted, PatchSized, Slide, TissueFinder
 from slideseek.testing import CheckFailed, selector_checks
 from slideseek.types import Mask, Patches, UInt8
 
 
 @dataclass
 class Stained:
-    """Squares of a grid in which most thumbnail pixels are stained."""
+    """Squares of a grid in which most thumbnail pixels are stained.
+
+    size: side in pixels at mpp, in µm per pixel.
+    """
 
     size: int = 512
     mpp: float = 0.5
@@ -41,11 +44,11 @@ class Stained:
 
 
 @dataclass
-class ShowsTissue(Stained):
+class ShowsTissue(Stained, TissueFinder, PatchSized):
     """The same with every capability a selector may have."""
 
     @property
-    def patch_um(self) -> float:
+    def patch_um(self) -> float | None:
         return self.size * self.mpp
 
     def find_tissue(self, slide: Slide, thumbnail: UInt8) -> Mask:
@@ -61,6 +64,72 @@ class NotADataclass:
     size, mpp = 512, 0.5
     select = Stained.select
     patches = Stained.patches
+
+
+@dataclass
+class ForgetsMpp(Stained):
+    """Takes its size as level-0 pixels, as if every slide had one resolution."""
+
+    def select(self, slide: Slide) -> Patches:
+        found = Stained(self.size, slide.mpp).select(slide)
+        return self.patches(slide, found.xy)
+
+
+@dataclass
+class ReadsAtTheScan(Stained):
+    """Takes patches of the same number of pixels from every scan."""
+
+    def select(self, slide: Slide) -> Patches:
+        return Stained(self.size, slide.mpp).select(slide)
+
+
+@dataclass
+class PixelsOfHalfAMicron(Stained):
+    """Gives its corners in pixels of 0.5 µm, which are those of level 0 for some slides only."""
+
+    def patches(self, slide: Slide, xy: np.ndarray) -> Patches:
+        return Stained.patches(self, slide, np.round(xy * slide.mpp / 0.5))
+
+
+@dataclass
+class BeyondTheBorder(Stained):
+    """Covers the whole slide, so that the last row and column stick out."""
+
+    def select(self, slide: Slide) -> Patches:
+        side = round(self.size * self.mpp / slide.mpp)
+        thumbnail = slide.thumbnail(256).astype(np.int16)
+        scale = slide.dimensions[0] / thumbnail.shape[1]
+        stained = np.ptp(thumbnail, axis=2) > 20
+        places = [(x, y) for y in range(0, slide.dimensions[1], side) for x in range(0, slide.dimensions[0], side)]
+        kept = [
+            (x, y)
+            for x, y in places
+            if stained[round(y / scale) :, round(x / scale) :][: round(side / scale), : round(side / scale)].mean()
+            > 0.5
+        ]
+        return self.patches(slide, np.array(kept).reshape(-1, 2))
+
+
+@dataclass
+class DropsTissueAtTheBorder(Stained):
+    """Takes a slide with stain at its border for a bad scan."""
+
+    def select(self, slide: Slide) -> Patches:
+        found = Stained.select(self, slide)
+        cut = np.ptp(slide.thumbnail(256)[-1].astype(np.int16), axis=1).max() > 60
+        return self.patches(slide, found.xy[:0] if cut else found.xy)
+
+
+@dataclass
+class Undescribed(Stained):
+    """Squares of a grid."""
+
+    least_cover: float = 0.5
+
+
+@dataclass
+class RevisionInWords(Stained):
+    code_revision = "2nd"
 
 
 @dataclass
@@ -184,7 +253,7 @@ class LooksBehindTheInterface(Stained):
 
 
 @dataclass
-class NewFingerprint(Stained):
+class NewFingerprint(Stained, Fingerprinted):
     def fingerprint(self) -> str:
         return f"made at {id(self)}"
 
@@ -254,7 +323,14 @@ class OneOfTwoSizes(ShowsTissue):
 
 BROKEN = (
     (NewFingerprint, "fingerprint_is_stable"),
-    (NoSelect, "selects_as_the_interface_says"),
+    (NoSelect, "interface_is_complete"),
+    (Undescribed, "options_are_described"),
+    (RevisionInWords, "declarations_are_well_formed"),
+    (ForgetsMpp, "resolution_of_the_scan_does_not_matter"),
+    (ReadsAtTheScan, "resolution_of_the_scan_does_not_matter"),
+    (PixelsOfHalfAMicron, "resolution_of_the_scan_does_not_matter"),
+    (BeyondTheBorder, "tissue_at_the_border_is_selected"),
+    (DropsTissueAtTheBorder, "tissue_at_the_border_is_selected"),
     (NotADataclass, "options_are_fields"),
     (HiddenOption, "options_are_fields"),
     (OptionsOfItsOwn, "options_round_trip"),

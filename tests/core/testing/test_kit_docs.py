@@ -20,7 +20,15 @@ from slideseek.config import parse_config
 from slideseek.engine import make_engines
 from slideseek.hookspecs import Hooks, Register
 from slideseek.plugins import load_registry
-from slideseek.testing import Check, encoder_checks, featurizer_checks, index_checks, run_checks, selector_checks
+from slideseek.testing import (
+    Check,
+    encoder_checks,
+    featurizer_checks,
+    index_checks,
+    reranker_checks,
+    run_checks,
+    selector_checks,
+)
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGES = ROOT / "docs" / "plugins"
@@ -73,8 +81,10 @@ def test_hook_is_documented_with_its_signature(hook: Any) -> None:
 
 
 def test_there_are_hooks_and_interfaces_to_document() -> None:
-    assert len(HOOKS) == 6
-    assert {"Selector", "Featurizer", "Encoder", "Trainable", "Index", "Slide"} <= {p.__name__ for p in PROTOCOLS}
+    assert len(HOOKS) == 7
+    assert {"Selector", "Featurizer", "Encoder", "Trainable", "Index", "Reranker", "Slide"} <= {
+        p.__name__ for p in PROTOCOLS
+    }
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS, ids=lambda protocol: protocol.__name__)
@@ -87,6 +97,20 @@ def test_interface_is_documented_with_its_members(protocol: type) -> None:
         assert f"| `{member}` |" in section, member
 
 
+@pytest.mark.parametrize("kind", interfaces.CAPABILITIES)
+def test_capabilities_are_listed_and_have_an_example(kind: str) -> None:
+    text = (PAGES / "reference.md").read_text(encoding="utf-8").partition("## Capabilities\n")[2].partition("\n## ")[0]
+    names = [protocol.__name__ for protocol in interfaces.CAPABILITIES[kind]]
+    assert f"| {kind} | {', '.join(f'`{name}`' for name in names)} |" in text
+    for name, protocol in zip(names, interfaces.CAPABILITIES[kind]):
+        example = (
+            text.partition(f"### {name}\n")[2].partition("\n### ")[0].partition("```python\n")[2].partition("```")[0]
+        )
+        assert re.search(rf"class \w+\(.*\b{name}\):", example), name
+        for member in interfaces.own_members(protocol):
+            assert f"    def {member}(self" in example, member
+
+
 @pytest.mark.parametrize(
     ("title", "checks"),
     [
@@ -94,6 +118,7 @@ def test_interface_is_documented_with_its_members(protocol: type) -> None:
         ("Featurizer", featurizer_checks()),
         ("Encoder", encoder_checks()),
         ("Index", index_checks()),
+        ("Reranker", reranker_checks()),
     ],
 )
 def test_checks_are_documented_one_by_one(title: str, checks: tuple[Check, ...]) -> None:

@@ -65,12 +65,21 @@ def test_chosen_checks_alone_are_run() -> None:
 
 
 def test_unknown_kind_is_refused() -> None:
-    with pytest.raises(ValueError, match="kind must be one of selector, featurizer, encoder, index, not 'encoders'"):
+    with pytest.raises(
+        ValueError, match="kind must be one of selector, featurizer, encoder, index, reranker, not 'encoders'"
+    ):
         kit.run_checks("encoders", Raises)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
-    "checks", [kit.selector_checks(), kit.featurizer_checks(), kit.encoder_checks(), kit.index_checks()]
+    "checks",
+    [
+        kit.selector_checks(),
+        kit.featurizer_checks(),
+        kit.encoder_checks(),
+        kit.index_checks(),
+        kit.reranker_checks(),
+    ],
 )
 def test_names_are_unique_and_every_check_is_summarised(checks: tuple[kit.Check, ...]) -> None:
     assert len({check.__name__ for check in checks}) == len(checks)
@@ -137,6 +146,28 @@ def test_toy_slide_shows_tissue_or_glass() -> None:
     assert (kit.toy_slide(width=512, height=384, tissue=False).thumbnail(128) == 255).all()
     glass = kit.toy_slide(width=512, height=384, tissue=False, glass=240).thumbnail(128)
     assert 225 < glass.min() < glass.max() < 255
+
+
+def test_same_glass_is_scanned_at_three_resolutions() -> None:
+    scans = [kit.toy_slide(width=512, height=384, scan_mpp=mpp) for mpp in (0.25, 0.5, 1.0)]
+    assert [scan.dimensions for scan in scans] == [(1024, 768), (512, 384), (256, 192)]
+    assert [scan.mpp for scan in scans] == [0.25, 0.5, 1.0]
+    pixels = [scan.read((0, 0), 192, 1.0).astype(int) for scan in scans]
+    assert all(np.abs(one - pixels[1]).mean() < 4 for one in pixels)
+
+
+def test_tissue_touches_the_border() -> None:
+    thumbnail = kit.toy_slide(width=512, height=384, centre=0.8).thumbnail(128).astype(int)
+    stained = np.ptp(thumbnail, axis=2) > 20
+    assert stained[-1].any() and stained[:, -1].any()
+    assert not stained[0].any()
+
+
+def test_toy_bags_mix_resolutions() -> None:
+    for bag in kit.toy_bags().bags:
+        assert bag.sides is not None and bag.mpp is not None
+        assert set(bag.sides * bag.mpp) == {256.0}
+    assert {bag.mpp for bag in kit.toy_bags().bags} == {0.25, 0.5}
 
 
 def test_toy_images_differ() -> None:

@@ -41,6 +41,7 @@ def create(folder: Path, name: str, kind: ComponentKind) -> Path:
     values = {
         "name": name,
         "kind": kind,
+        "key": "rerank" if kind == "reranker" else kind,
         "hook": HOOKS[kind],
         "distribution": distribution,
         "package": distribution.replace("-", "_"),

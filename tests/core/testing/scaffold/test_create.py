@@ -43,6 +43,14 @@ def test_generated_files_are_tidy(tmp_path: Path, kind: ComponentKind) -> None:
     }
     for path in made.rglob("*.*"):
         assert not path.is_file() or "$" not in path.read_text(encoding="utf-8"), path
+        assert path.suffix != ".py" or "slideseek_components" not in path.read_text(encoding="utf-8"), path
+    source = made / "src" / "slideseek_my_own_thing"
+    assert "slideseek_api = 1" in (source / "plugin.py").read_text(encoding="utf-8")
+    component = (source / f"{kind}.py").read_text(encoding="utf-8")
+    assert "code_revision: ClassVar[int] = 1" in component
+    assert ('metadata={"at_query": True}' in component) == (kind in ("index", "reranker"))
+    key = "rerank" if kind == "reranker" else kind
+    assert f'    {key} = {{ use = "my-own-thing" }}' in (made / "README.md").read_text(encoding="utf-8")
     for command in (["check", "--select", "E,F,W,I,N,UP,B,RUF100"], ["format", "--check"]):
         ruff = [sys.executable, "-m", "ruff", *command, "--isolated", "--line-length", "120", "."]
         run = subprocess.run(ruff, cwd=made, capture_output=True, text=True, check=False)
@@ -52,7 +60,9 @@ def test_generated_files_are_tidy(tmp_path: Path, kind: ComponentKind) -> None:
 def test_prefix_is_not_doubled(tmp_path: Path) -> None:
     made = create(tmp_path / "new" / "place", "slideseek-thing", "encoder")
     assert made == tmp_path / "new" / "place" / "slideseek-thing"
-    assert "class Thing:" in (made / "src" / "slideseek_thing" / "encoder.py").read_text(encoding="utf-8")
+    assert "class Thing(Trainable, Attributable):" in (made / "src" / "slideseek_thing" / "encoder.py").read_text(
+        encoding="utf-8"
+    )
 
 
 @pytest.mark.parametrize(
@@ -84,7 +94,7 @@ def test_taken_name_is_refused_for_its_kind_only(tmp_path: Path) -> None:
 
 
 def test_unknown_kind_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="kinds: selector, featurizer, encoder, index"):
+    with pytest.raises(UsageError, match="kinds: selector, featurizer, encoder, index, reranker"):
         create(tmp_path, "thing", "encoders")  # type: ignore[arg-type]
 
 

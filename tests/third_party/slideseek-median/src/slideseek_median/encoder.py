@@ -5,20 +5,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 from safetensors.numpy import load_file, save_file
 
 from slideseek.errors import EmptyBagError, NotFittedError, SlideseekError
+from slideseek.interfaces import Trainable
 from slideseek.types import Bag, Code, CodeSpec, Float64
 
 
 @dataclass
-class MedianSign:
+class MedianSign(Trainable):
     """Encode with one bit per feature whether the slide is above the median training slide.
 
     quantile: position of the threshold among the training slides; 0.5 is their median.
     """
+
+    code_revision: ClassVar[int] = 1
 
     quantile: float = 0.5
     thresholds_: Float64 | None = field(default=None, init=False, repr=False, compare=False)

@@ -2,6 +2,8 @@
 
 from slideseek.hookspecs import Register, hookimpl
 
+slideseek_api = 1
+
 
 @hookimpl
 def register_encoders(register: Register) -> None:
