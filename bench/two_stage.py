@@ -21,12 +21,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
-from bench.encoders import DATA, NEAREST, RESAMPLES, Task, fit, folds, load_tasks, macro_f1
+from bench.encoders import DATA, NEAREST, RESAMPLES, Task, fit, folds, load_tasks
 from slideseek.interfaces import Encoder, Index, Reranker
 from slideseek.searching.votes import majority
 from slideseek.types import Bag, Code, Float64, Int64
@@ -224,45 +223,54 @@ def rows_of(task: Task, engines: Sequence[str], seeds: int, folder: Path) -> lis
     return rows
 
 
-def resampled(task: Task) -> tuple[list[Float64], NDArray[Any]]:
-    """Return how often each patient is drawn, the sample itself first, and the patient of each slide."""
+def resampled(task: Task) -> Float64:
+    """Return how often each slide is drawn with its patient, float64 (1 + draws, slides); first, each once."""
     patients = sorted(set(task.groups))
     rng = np.random.default_rng(0)
     draws = [np.ones(len(patients))] + [
         np.bincount(rng.integers(len(patients), size=len(patients)), minlength=len(patients)).astype(np.float64)
         for _ in range(RESAMPLES)
     ]
-    return draws, np.array([patients.index(group) for group in task.groups])
+    return np.stack(draws)[:, [patients.index(group) for group in task.groups]]
 
 
-def mean_precision(row: Row, weights: Float64) -> float:
-    """Return the mean average precision over seeds; weights: of each slide."""
-    kept = [~np.isnan(values) for values in row.precision]
-    return float(
-        np.mean([np.average(values[some], weights=weights[some]) for values, some in zip(row.precision, kept)])
-    )
+def mean_precision(row: Row, weights: Float64) -> Float64:
+    """Return the mean average precision over seeds for every draw; weights: float64 (draws, slides)."""
+    found = []
+    for values in row.precision:
+        some = ~np.isnan(values)
+        found.append(weights[:, some] @ values[some] / weights[:, some].sum(axis=1))
+    mean: Float64 = np.mean(found, axis=0)
+    return mean
 
 
-def mean_f1(task: Task, row: Row, weights: Float64) -> float:
-    """Return the macro F1 over seeds; weights: of each slide."""
-    scores = []
+def mean_f1(task: Task, row: Row, weights: Float64) -> Float64:
+    """Return the macro F1 over seeds for every draw, in %: the mean over the classes that are drawn."""
+    found = []
     for values, answers in zip(row.precision, row.answers):
         some = np.flatnonzero(~np.isnan(values))
-        scores.append(macro_f1([task.targets[i] for i in some], [answers[i] for i in some], weights[some]))
-    return float(np.mean(scores))
+        truth, said = np.array(task.targets)[some], np.array(answers)[some]
+        scores = []
+        for name in np.unique(truth):
+            true, claimed = truth == name, said == name
+            among, right = weights[:, some] @ true, weights[:, some] @ (true & claimed)
+            total = among + weights[:, some] @ claimed
+            scores.append(np.where(among > 0, 2 * right / np.maximum(total, 1), np.nan))
+        found.append(100 * np.nanmean(scores, axis=0))
+    mean: Float64 = np.mean(found, axis=0)
+    return mean
 
 
 def cells(task: Task, rows: Sequence[Row]) -> tuple[list[list[str]], list[str]]:
     """Return for every row its cells of the table (mAP, F1, ms), and of the differences to its code alone."""
-    draws, member = resampled(task)
+    weights = resampled(task)
     shown, differences = [], []
     base: dict[str, Float64] = {}
     for row in rows:
-        precision = np.array([mean_precision(row, draw[member]) for draw in draws])
-        f1 = np.array([mean_f1(task, row, draw[member]) for draw in draws])
+        precision, f1 = mean_precision(row, weights), mean_f1(task, row, weights)
         quality = [f"{one[0]:.1f} +- {one[1:].std():.1f}" for one in (precision, f1)]
         shown.append([*quality, f"{row.milliseconds:.2f}"])
-        apart = precision - base.setdefault(row.base, precision) if row.base else np.zeros(1)
+        apart = precision - base.setdefault(row.base, precision)
         differences.append(f"{apart[0]:+.1f} +- {apart[1:].std():.1f}" if row.base and row.name != row.base else "")
     return shown, differences
 
