@@ -350,7 +350,7 @@ def make_engines(configs: Sequence[EngineConfig], registry: Registry) -> list[En
 def signature(config: EngineConfig, registry: Registry) -> str:
     """Return a digest of a configuration and the versions of its plugins, without importing any.
 
-    It is "" if a component is being edited: only importing it shows whether it changed.
+    It is "" if only making the components shows more: one is being edited, or an option is not a finite number.
     """
     parts: list[Any] = []
     for kind in config.kinds:
@@ -365,8 +365,8 @@ def signature(config: EngineConfig, registry: Registry) -> str:
         parts.append([kind, component.use, dict(component.options), [[one.target, one.owner] for one in entries]])
     try:
         return digest(parts)
-    except ValueError as error:
-        raise UsageError(f"engine.{config.name}: an option is not a finite number", "write a number") from error
+    except ValueError:  # a number that is not finite: making the component says which
+        return ""
 
 
 def _nested(value: Any) -> Iterator[str]:

@@ -127,7 +127,7 @@ def typed_value(hint: Any, value: Any, where: str) -> Any:
     from pydantic import TypeAdapter, ValidationError
 
     if isinstance(value, float) and not math.isfinite(value):
-        raise UsageError(f"{where}: must be a finite number, not {value}")
+        raise UsageError(f"{where}: must be a finite number, not {value}", "write a finite number")
     try:
         return TypeAdapter(hint).validate_json(json.dumps(value), strict=True)
     except ValidationError as error:

@@ -5,7 +5,7 @@ Every front end then finds them as it finds what pip installs, with a distributi
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -14,7 +14,7 @@ HERE = Path(__file__).resolve().parent
 if str(HERE) not in sys.path:  # the plugin is imported by its name, as an installed one is
     sys.path.append(str(HERE))
 
-from wrong_plugins import SWITCH  # noqa: E402
+from wrong_plugins import PLUGINS, SWITCH  # noqa: E402
 
 
 def install(site: Path, name: str, version: str, plugins: dict[str, str], editable: bool = False) -> None:
@@ -34,13 +34,30 @@ def install(site: Path, name: str, version: str, plugins: dict[str, str], editab
 
 @pytest.fixture(scope="module")
 def wrong_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A folder on the path with the distribution slideseek-wrong 0.1.0."""
+    """A folder on the path with the distributions of the table."""
     site = tmp_path_factory.mktemp("site")
     install(site, "slideseek-wrong", "0.1.0", {"wrong": "wrong_plugins"})
+    for distribution, plugin in PLUGINS.items():
+        name, version = distribution.split()
+        install(site, name, version, {name.removeprefix("slideseek-"): f"wrong_plugins:{plugin}"})
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(site))
         patch.delenv("SLIDESEEK_DEBUG", raising=False)
         yield site
+
+
+@pytest.fixture
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
+    """Install a distribution for one test, or install it again: `installed("slideseek-x", "0.2.0", plugins)`."""
+    site = tmp_path / "site"
+    site.mkdir()
+    monkeypatch.syspath_prepend(str(site))
+
+    def make(name: str, version: str, plugins: dict[str, str], editable: bool = False) -> Path:
+        install(site, name, version, plugins, editable)
+        return site
+
+    return make
 
 
 @pytest.fixture

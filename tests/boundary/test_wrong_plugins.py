@@ -1,14 +1,16 @@
-"""Every wrong plugin of the table is named, with its version and a fix, by each front end, before a wrong hit is shown."""
+"""Every wrong plugin of the table is named by each front end, with its version and a fix, before a wrong hit."""
 
+import os
 import re
 import shutil
 import sys
+import tomllib
 
 import numpy as np
 import pytest
 import tomli_w
 from fastapi.testclient import TestClient
-from wrong_plugins import TABLE
+from wrong_plugins import FRONT_ENDS, TABLE
 
 from slideseek.archive.archive import Archive
 from slideseek.plugins import load_registry
@@ -19,7 +21,6 @@ from slideseek_apps.viewer.tiles import Pictures
 from slideseek_apps.viewer.uploads import Uploads
 from slideseek_apps.viewer.worker_pools import WorkerPool
 
-OWNER = "slideseek-wrong 0.1.0"
 REGION = (64, 64, 192, 192)
 TRIED: dict[str, set[str]] = {}
 """By row, the front ends that met it."""
@@ -35,7 +36,9 @@ USUAL = {
 def engine_text(row):
     """Return the table of an engine that uses a wrong component and is named after it."""
     parts = USUAL | {kind: f'use = "{use}"' for kind, use in row.use}
-    parts["rerank" if row.kind == "reranker" else row.kind] = ", ".join(filter(None, (f'use = "{row}"', row.options)))
+    parts["rerank" if row.kind == "reranker" else row.kind] = ", ".join(
+        filter(None, (f'use = "{row.component or row}"', row.options))
+    )
     return "\n".join(["[[engine]]", f'name = "{row}"', *(f"{kind} = {{ {text} }}" for kind, text in parts.items())])
 
 
@@ -146,9 +149,8 @@ class FrontEnds:
 
     def bench(self):
         row, config = self.row, self.folder / "bench.toml"
-        engine = {"name": "x", "encoder": {"use": "mean"}, "index": {"use": dict(row.use).get("index", "cosine")}}
-        options = {"exact": False} if row.kind == "index" and row.options else {}
-        engine[row.kind] = {"use": row.name} | options
+        engine = {"name": row.name, "encoder": {"use": "mean"}, "index": {"use": dict(row.use).get("index", "cosine")}}
+        engine[row.kind] = {"use": row.component or row.name} | tomllib.loads(row.options.replace(", ", "\n"))
         data = {"seeds": [0], "protocol": [{"name": "all", "folds": 2, "mode": "vertical"}], "engine": [engine]}
         config.write_text(tomli_w.dumps(data))
         done = self.run("bench", "run", config, "--data", self.bags, "-o", self.folder / "out", "--json")
@@ -172,7 +174,7 @@ def front_ends(request, slideseek, went_wrong, tiny_model, viewer, bags, tmp_pat
 def check_named(row, code, said, hits):
     """Check that an error names the component with its version, says what is wrong and how to fix it, and no more."""
     assert code not in (0, 500), said
-    assert f"{row.kind} '{row}' of {OWNER}" in said, said
+    assert row.owner in said, said
     assert re.search(row.says, said, re.S), said
     assert re.search(r"fix: \w", said), said
     assert not hits, said
@@ -193,9 +195,44 @@ def test_named(row, front_ends, armed, monkeypatch, slideseek, went_wrong):
             assert len(hits) == (3 if end in ("search", "session", "viewer") else 0), said
         elif row.at == "noted" and end != "build":
             assert code == 0, said
-            assert f"index '{row}' of {OWNER}" in said and re.search(row.says, said), said
+            assert row.owner in said and re.search(row.says, said), said
             assert "run 'slideseek build'" in said
             sound = slideseek("search", "s0", "-k", "3", "-a", went_wrong, "--engine", "honest", "--json").json
             assert hits == [hit["slide"]["id"] for hit in sound["hits"]]
         else:
             check_named(row, code, said, hits)
+
+
+@pytest.mark.parametrize("end", ["build", "search", "session", "viewer", "bench"])
+def test_debug_shows_the_traceback_of_the_author(end, front_ends, armed, monkeypatch, capsys):
+    monkeypatch.setenv("SLIDESEEK_DEBUG", "1")
+    row = next(row for row in TABLE if row.name == "encode-raises-on-slides")
+    code, said, _ = getattr(front_ends(row), end)()
+    said += capsys.readouterr().err
+    assert code and row.owner in said
+    assert "Traceback" in said and "wrong_plugins.py" in said and "in boom" in said, said
+
+
+def test_plugins_that_are_wrong_as_a_whole_are_listed(went_wrong, slideseek):
+    listed = slideseek("plugins", "list", "--json").json
+    broken = {one["distribution"]: one for one in listed["broken"]}
+    assert broken.keys() == {"slideseek-future", "slideseek-ancient", "slideseek-newer"}
+    assert broken["slideseek-newer"]["version"] == "1.5"
+    assert "unknown hook register_viewers, not used" in broken["slideseek-newer"]["reason"]
+    assert "beside-an-unknown-hook" in {one["name"] for one in listed["components"]}
+    told = slideseek("plugins", "list")
+    assert "API version 99" in told.out + told.err and "API version 0" in told.out + told.err
+
+
+def test_all_are_named(request, capsys):
+    asked = {item.callspec.params["row"].name for item in request.session.items if item.name.startswith("test_named[")}
+    rows = {row.name: row for row in TABLE}
+    assert len(rows) == len(TABLE) >= 40
+    assert all(row.ends and set(row.ends) <= set(FRONT_ENDS) for row in TABLE)
+    if "PYTEST_XDIST_WORKER" not in os.environ:  # another process may have tried some
+        assert asked == TRIED.keys() and all(TRIED[name] == set(rows[name].ends) for name in asked)
+    wrong = {row.name for row in TABLE if row.at != "fine"}
+    met = sum(len(rows[name].ends) for name in asked)
+    with capsys.disabled():
+        print(f"\n{len(asked & wrong)} of {len(wrong)} wrong plugins are named, in {met} meetings with a front end")
+        print(f"{len(asked - wrong)} of {len(rows) - len(wrong)} that only look wrong work")

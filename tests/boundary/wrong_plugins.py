@@ -47,7 +47,11 @@ At = Literal["made", "build", "search", "explain", "noted", "fine"]
 
 @dataclass(frozen=True)
 class Wrong:
-    """One row. says: what the message must match. ends: the front ends that can meet it. use: of other components."""
+    """One row.
+
+    says: what the message must match. ends: the front ends that can meet it. use: other components of the engine.
+    component: the name to configure, if it differs. named: what the message names instead of the component.
+    """
 
     name: str
     kind: str
@@ -57,10 +61,16 @@ class Wrong:
     target: str
     options: str = ""
     use: tuple[tuple[str, str], ...] = ()
+    component: str = ""
     named: str = ""
 
     def __str__(self) -> str:
         return self.name
+
+    @property
+    def owner(self) -> str:
+        """How the message names what is wrong."""
+        return self.named or f"{self.kind} '{self.name}' of slideseek-wrong 0.1.0"
 
 
 TABLE: list[Wrong] = []
@@ -451,7 +461,7 @@ class PaddingBitsSet(HonestBits):
         return Code(bag.slide_id, super().encode(bag).rows | np.uint8(1))
 
 
-@wrong("encoder", "made", RAISES, "build search session viewer")
+@wrong("encoder", "made", RAISES)
 class EncodeManyRaises(HonestBatches):
     encode_many = boom
 
@@ -562,7 +572,7 @@ class InfDefault(HonestEncoder):
     scale: float = math.inf
 
 
-@wrong("encoder", "made", RAISES, "build search session viewer")
+@wrong("encoder", "made", RAISES, "build search session viewer")  # the benchmark's features are of no featurizer
 class FeaturizersRaise(HonestEncoder, NeedsFeaturizer):
     featurizers = property(boom)
 
@@ -692,7 +702,7 @@ class IgnoresTheMask(HonestIndex):
         return super().search_many(codes, k)
 
 
-@wrong("index", "made", "does not find a code itself|after -", "build search session viewer")
+@wrong("index", "made", "does not find a code itself")
 class NegatedDistances(_WrongHits):
     def spoil(self, hits, code, k):
         return [Hit(hit.slide_id, -hit.distance) for hit in reversed(hits)]
@@ -885,6 +895,13 @@ class NoDepth(HonestReranker):
         return 0
 
 
+@dataclass
+class WithAScale(HonestEncoder):
+    """An honest encoder with an option."""
+
+    scale: float = 1.0
+
+
 # Wrong when they are imported; the classes are in modules of their own.
 
 for _name, _at, _says in (
@@ -905,6 +922,8 @@ def _register(kind: str) -> Callable[..., None]:
         for row in COMPONENTS:
             if row.kind == kind:
                 register(row.name, row.target, "wrong")
+        if kind == "encoder":
+            register("with-a-scale", f"{__name__}:WithAScale", "honest")
 
     return hookimpl(hook)
 
@@ -927,6 +946,8 @@ class Plugin:
 
 
 class NewerHook(Plugin):
+    """It implements a hook of a later slideseek too."""
+
     @hookimpl
     def register_viewers(self, register: Any) -> None:
         raise AssertionError("nobody calls it")
@@ -936,3 +957,36 @@ FUTURE = Plugin("of-the-future", slideseek_api=99)
 ANCIENT = Plugin("of-the-past", slideseek_api=0)
 NEWER_HOOK = NewerHook("beside-an-unknown-hook")
 TWICE = Plugin("claimed-twice")
+
+# Wrong as plugins, or in the configuration; the components themselves are honest.
+
+PLUGINS = {
+    "slideseek-future 9.0": "FUTURE",
+    "slideseek-ancient 0.0.1": "ANCIENT",
+    "slideseek-newer 1.5": "NEWER_HOOK",
+    "slideseek-one 1.0": "TWICE",
+    "slideseek-two 2.0": "TWICE",
+}
+"""By distribution and version, the plugin of this module that it registers."""
+
+for _name, _says, _named in (
+    ("of-the-future", "API version 99.*serves 1: update slideseek", "slideseek-future 9.0"),
+    ("of-the-past", "API version 0.*serves 1: update the plugin", "slideseek-ancient 0.0.1"),
+    ("claimed-twice", "write 'slideseek-one:claimed-twice' or", "by slideseek-one 1.0 and by slideseek-two 2.0"),
+):
+    TABLE.append(Wrong(_name, "encoder", "made", _says, FRONT_ENDS, "", named=_named))
+TABLE += [
+    Wrong("beside-an-unknown-hook", "encoder", "fine", "", FRONT_ENDS, ""),
+    Wrong("claimed-by-one", "encoder", "fine", "", FRONT_ENDS, "", component="slideseek-one:claimed-twice"),
+    Wrong(
+        "inf-option",
+        "encoder",
+        "made",
+        "must be a finite number, not inf",
+        FRONT_ENDS,
+        "",
+        options="scale = inf",
+        component="with-a-scale",
+        named="engine.inf-option.encoder.scale",
+    ),
+]

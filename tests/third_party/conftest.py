@@ -66,6 +66,15 @@ class Environment:
         """Run the tests of a distribution against the installed one, not against the sources beside the tests."""
         return self.run("python", "-m", "pytest", "-q", "-p", "no:cacheprovider", "-o", "pythonpath=", cwd=folder)
 
+    def install(self, *what: str | Path) -> None:
+        """Install the sources of a distribution, in place of another version; `--editable` may come first."""
+        pip("--python", self.python, "install", "--quiet", "--no-deps", "--no-index", "--no-build-isolation", *what)
+
+    @property
+    def packages(self) -> Path:
+        """The folder that distributions are installed in."""
+        return next(self.folder.glob("lib/python3*/site-packages"))
+
     def uninstall(self, distribution: str) -> None:
         pip("--python", self.python, "uninstall", "--quiet", "--yes", distribution)
 

@@ -114,11 +114,13 @@ class FeaturePhase:
             for message in messages:
                 match message:
                     case Selected(engine, patches, facts, seconds):
+                        work = _Work(patches)
+                        if self._stages.done(engine, "select", slide):  # stored patches: their record stays true
+                            continue
                         payload = pack_patches(self._stages.key(engine, "select", slide), patches, facts.mpp)
                         report = self._attempts.keep(engine, "select", slide, payload, seconds, facts)
                         if report.outcome == "failed":
                             plan.reports.append(report)
-                        work = _Work(patches)
                     case Images(engine, rows, images):
                         work.take(engine, rows, images)
                     case AllRead(engine, facts):

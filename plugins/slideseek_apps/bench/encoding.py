@@ -81,6 +81,8 @@ class _Encoding:
         except SlideseekError:  # one by one shows which slide fails
             for slide_id, bag in batch:
                 self.encode_one(slide_id, bag)
+            if not any(slide_id in self.result.failures for slide_id, _ in batch):
+                raise  # no slide is to blame
             return
         seconds = (time.perf_counter() - started) / len(batch)
         try:

@@ -40,8 +40,11 @@ class _FilledIndex:
         held = [run.records[i] for i in fold.among if run.records[i].id in encoded.codes]
         # In the order of opaque ids: the order of real ids may say something about labels.
         codes = [encoded.codes[record.id] for record in sorted(held, key=lambda record: opaque[record.id])]
-        if codes:
-            run.plan.make_index().probe(codes[:3])
+        try:
+            if codes:
+                run.plan.make_index().probe(codes[:3])
+        except PluginError as error:
+            raise run.opaque.with_real_ids(error) from error
         self._index = run.plan.make_index()
         self._index.add(codes)
         ids, stored = list(self._index.ids), self._index.nbytes
