@@ -84,7 +84,7 @@ def toy_slide(
     width, height: level-0 pixels. mpp: µm per level-0 pixel. glass: grey level of the background; below 255 it
     is grainy, like scanned glass.
     """
-    from slideseek.slides.image_reader import ArraySlide
+    from slideseek.slides.array_slide import ArraySlide
 
     return ArraySlide(_slide_pixels(seed, width, height, tissue, glass), mpp=mpp, slide_id=slide_id)
 
