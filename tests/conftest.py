@@ -154,7 +154,6 @@ def tiny_archive(tmp_path: Path, tiny_model: Path, tiny_slides: Path) -> Path:
 @pytest.fixture
 def write_tiff(tmp_path: Path) -> Callable[..., Path]:
     """Return a function that writes a tiled TIFF OpenSlide opens, optionally with an Aperio description."""
-
     import tifffile
 
     def write(

@@ -132,7 +132,7 @@ class Registry:
         """Import the class registered under `name` and check that it has its kind's interface. Not for commands."""
         entry = self.find(kind, name)
         loaded = import_target(entry)
-        where = f"{kind} {name!r} of {entry.owner}"
+        where = f"{kind} {entry.name!r} of {entry.owner}"
         if not (isinstance(loaded, type) and dataclasses.is_dataclass(loaded)):
             raise PluginError(f"{where}: {entry.target!r} is not a dataclass; a component's fields are its options")
         if wrong := _interface_errors(kind, loaded):
