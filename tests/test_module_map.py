@@ -6,10 +6,15 @@ from pathlib import Path
 import pytest
 
 import slideseek.slides
+import slideseek_components.readers
 import slideseek_components.selectors
 
 
-@pytest.mark.parametrize("package", [slideseek.slides, slideseek_components.selectors], ids=lambda p: p.__name__)
+@pytest.mark.parametrize(
+    "package",
+    [slideseek.slides, slideseek_components.readers, slideseek_components.selectors],
+    ids=lambda p: p.__name__,
+)
 def test_every_module_is_on_the_map(package):
     modules = {path.stem for path in Path(package.__file__).parent.glob("*.py")} - {"__init__"}
     assert set(re.findall(r"`(\w+)`", package.__doc__)) == modules

@@ -56,6 +56,10 @@ class Hooks:
         """Register classes that order the nearest slides again (`slideseek.interfaces.Reranker`)."""
 
     @hookspec
+    def register_readers(self, register: Register) -> None:
+        """Register classes that open slide files (`slideseek.interfaces.Reader`)."""
+
+    @hookspec
     def register_commands(self, register: Register) -> None:
         """Register commands of the command line (`click.Command` objects)."""
 

@@ -340,6 +340,28 @@ class Reranker(Protocol):
 
 
 @runtime_checkable
+class Reader(Protocol):
+    """Open slide files of some formats. A reader is made once per process and used by several threads."""
+
+    @property
+    def rank(self) -> int:
+        """Readers are asked in the order of their ranks. The bundled ones have 100, 200 and 1000 (plain images)."""
+        ...
+
+    def claims(self, path: Path, head: bytes) -> bool:
+        """Return whether to open a file, by its name and its first bytes (up to 512). Cheap: every slide is asked."""
+        ...
+
+    def open(self, path: Path, slide_id: str, mpp: float | None) -> Slide:
+        """Return the slide, a `slideseek.slides.pyramid.PyramidSlide`. mpp: µm per pixel stated by the user, or None.
+
+        Raise `SlideError` for a file that cannot be read. Raise `slideseek.slides.slide_errors.DeclinedError` for a
+        file of another format: the next reader is asked.
+        """
+        ...
+
+
+@runtime_checkable
 class Fingerprinted(Protocol):
     """A component whose output depends on more than its options."""
 
@@ -357,6 +379,7 @@ KIND_PROTOCOLS: Mapping[str, type[Any]] = {
     "encoder": Encoder,
     "index": Index,
     "reranker": Reranker,
+    "reader": Reader,
 }
 """The protocol that every component of a kind follows; it need not be named as a base class."""
 
@@ -366,5 +389,6 @@ CAPABILITIES: Mapping[str, tuple[type[Any], ...]] = {
     "encoder": (NeedsFeaturizer, Trainable, Checkpointed, Attributable, BatchEncoder, Fingerprinted),
     "index": (MeasuresRows, MeasuresSets, BatchIndex, StatesExactness, Fingerprinted),
     "reranker": (MeasuresRows, MeasuresSets, Fingerprinted),
+    "reader": (),
 }
 """The optional protocols of each kind, those with the fewest members first."""

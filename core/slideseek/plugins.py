@@ -18,7 +18,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, TextIO, TypeAlias, get_args
 
 import pluggy
 
@@ -32,7 +32,7 @@ COMPONENT_KINDS: tuple[ComponentKind, ...] = get_args(ComponentKind)
 REQUIRED_KINDS: tuple[ComponentKind, ...] = ("selector", "featurizer", "encoder", "index")
 """The components every engine has; a reranker is optional."""
 
-Kind: TypeAlias = Literal["selector", "featurizer", "encoder", "index", "reranker", "command", "dataset"]
+Kind: TypeAlias = Literal["selector", "featurizer", "encoder", "index", "reranker", "reader", "command", "dataset"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 HOOKS: dict[Kind, str] = {
     "selector": "register_selectors",
@@ -40,6 +40,7 @@ HOOKS: dict[Kind, str] = {
     "encoder": "register_encoders",
     "index": "register_indexes",
     "reranker": "register_rerankers",
+    "reader": "register_readers",
     "command": "register_commands",
     "dataset": "register_datasets",
 }
@@ -47,6 +48,7 @@ DISABLED_VARIABLE = "SLIDESEEK_DISABLED_PLUGINS"
 LIMIT_VARIABLE = "SLIDESEEK_IMPORT_SECONDS"
 IMPORT_SECONDS, NOTICE_SECONDS = 300.0, 15.0
 """Seconds after which an import counts as hanging, and after which a person is informed: torch may take a minute."""
+_redirecting, _redirected = threading.Lock(), list[TextIO]()
 APPLICATIONS = "slideseek_apps"
 """The package of the bundled applications, each of which can be left out of an installation."""
 
@@ -131,7 +133,7 @@ class Registry:
         """Import the class registered under `name` and check that it has its kind's interface. Not for commands."""
         entry = self.find(kind, name)
         loaded = import_target(entry)
-        where = f"{kind} {name!r} of {entry.owner}"
+        where = f"{kind} {entry.name!r} of {entry.owner}"
         if not (isinstance(loaded, type) and dataclasses.is_dataclass(loaded)):
             raise PluginError(f"{where}: {entry.target!r} is not a dataclass; a component's fields are its options")
         if wrong := _interface_errors(kind, loaded):
@@ -223,9 +225,20 @@ def needs_application(name: str, purpose: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def output_aside() -> Iterator[None]:
-    """Redirect what a plugin prints while loading to standard error: standard output is for results, such as JSON."""
-    with contextlib.redirect_stdout(sys.stderr):
+    """Redirect what a plugin prints while loading to standard error: standard output is for results, such as JSON.
+
+    Readers are loaded in the threads that open slides. Of several threads here, the last one to leave restores it.
+    """
+    with _redirecting:
+        _redirected.append(sys.stdout)
+        sys.stdout = sys.stderr
+    try:
         yield
+    finally:
+        with _redirecting:
+            before = _redirected.pop()
+            if not _redirected:
+                sys.stdout = before
 
 
 def _origin(point: EntryPoint) -> tuple[str, str, bool]:

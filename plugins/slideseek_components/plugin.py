@@ -51,6 +51,14 @@ def register_encoders(register: Register) -> None:
 
 
 @hookimpl
+def register_readers(register: Register) -> None:
+    here = "slideseek_components.readers"
+    register("openslide", f"{here}.openslide_reader:OpenSlideReader", "whole-slide formats, read with OpenSlide")
+    register("tiff", f"{here}.tiff_reader:TiffReader", "TIFFs that OpenSlide does not read, decoded whole")
+    register("image", f"{here}.image_reader:ImageReader", "plain images, such as PNG and JPEG, decoded whole")
+
+
+@hookimpl
 def register_indexes(register: Register) -> None:
     here = "slideseek_components.indexes"
     register("hamming", f"{here}.hamming:Hamming", "exact Hamming; median of minima between sets of barcodes")

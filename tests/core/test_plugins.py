@@ -9,7 +9,7 @@ import pytest
 
 from slideseek.errors import PluginError
 from slideseek.hookspecs import hookimpl
-from slideseek.plugins import COMPONENT_KINDS, Registry, load_registry, needs_application
+from slideseek.plugins import COMPONENT_KINDS, Registry, load_registry, needs_application, output_aside
 
 
 def plugin(**hooks):
@@ -191,3 +191,14 @@ def test_only_the_missing_application_is_reported_as_missing():
         importlib.import_module("slideseek_apps.gone.page")
     with pytest.raises(ModuleNotFoundError, match="no_such_library"), needs_application("gone", "a page"):
         importlib.import_module("no_such_library")
+
+
+def test_output_is_restored_by_the_last_of_several_threads():
+    before = sys.stdout
+    first, second = output_aside(), output_aside()
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert sys.stdout is sys.stderr
+    second.__exit__(None, None, None)
+    assert sys.stdout is before

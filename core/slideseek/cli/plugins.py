@@ -15,7 +15,7 @@ from slideseek.did_you_mean import did_you_mean
 from slideseek.errors import UsageError
 from slideseek.plugins import COMPONENT_KINDS, KINDS, ComponentKind, Kind, Registration, Registry, load_registry
 
-SHOWN: tuple[Kind, ...] = (*COMPONENT_KINDS, "dataset")
+SHOWN: tuple[Kind, ...] = (*COMPONENT_KINDS, "reader", "dataset")
 """Kinds whose options can be shown: the dataclasses."""
 
 
@@ -28,7 +28,7 @@ def command() -> None:
 @click.option("--kind", type=click.Choice(KINDS), help="Only this kind.")
 @json_option
 def list_plugins(kind: str | None, as_json: bool) -> None:
-    """List what the installed plugins provide: components, commands and kinds of datasets."""
+    """List what the installed plugins provide: components, readers, commands and kinds of datasets."""
     registry = load_registry(kinds=KINDS)
     entries = registry.registrations(cast("Kind | None", kind))
     if as_json:

@@ -19,10 +19,9 @@ from slideseek.indexing.stage_cache import StageCache
 from slideseek.interfaces import Slide
 from slideseek.searching.patch_squares import PatchSquares
 from slideseek.slides.area import Area
-from slideseek.slides.image_reader import open_image
 from slideseek.slides.patch_images import patch_images
+from slideseek.slides.reader import open_slide
 from slideseek.slides.region_slide import RegionSlide
-from slideseek.slides.slide_errors import first_bytes
 from slideseek.types import Bag, Patches
 
 
@@ -105,9 +104,8 @@ def patch_bag(
     Without `mpp` the central square of the image is taken as one patch at any resolution. With `mpp` (µm per pixel)
     the field of a patch is cut from its centre. The error for an image that is too small states the size needed.
     """
-    first_bytes(path)
     side, field = engine.read_side(like), like.size * float(like.mpp[0])
-    with open_image(path, path.stem, mpp or 1.0) as image:
+    with open_slide(path, path.stem, mpp or 1.0) as image:
         shape = np.array(image.dimensions)
         extent = field / mpp if mpp else float(shape.min())
         needed = round(extent) if mpp else side

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-MAX_PLAIN_PIXELS = 178_956_970
-"""Most pixels of an image decoded whole: Pillow's limit against decompression bombs, 0.5 GiB of RGB."""
-
 MAX_OUTPUT_PIXELS = 2**26
 """Most pixels that one `read` or `thumbnail` of a slide may return (8192 x 8192)."""
 

@@ -15,6 +15,7 @@ from typing import Self
 import numpy as np
 from PIL import Image
 
+from slideseek.boundary import Owner
 from slideseek.errors import RegionError, SlideError
 from slideseek.slides.levels import Box, Level, Placement, Window, choose_level
 from slideseek.slides.limits import MAX_OUTPUT_PIXELS, MAX_SOURCE_PIXELS
@@ -30,7 +31,8 @@ class PyramidSlide(ABC):
     """A slide made of levels. Implements `slideseek.interfaces.Slide`; a reader adds only `_read_level`.
 
     unreadable: regions that could not be decoded so far. filled: pixels read so far that show the background because
-    they lie outside the slide or are transparent in it. Several threads may read at once.
+    they lie outside the slide or are transparent in it. owner: the reader that opened it, which answers for its
+    errors. Several threads may read at once.
     """
 
     def __init__(
@@ -53,6 +55,7 @@ class PyramidSlide(ABC):
         self.contours: Path | None = None
         self.unreadable = 0
         self.filled = 0
+        self.owner: Owner | None = None
         self._addresses = tuple(addresses or (level.downsample for level in levels))
         self._closed = False
         self._counting = threading.Lock()
@@ -169,13 +172,19 @@ class PyramidSlide(ABC):
         placement = Placement(self.levels[0], self.levels[level], self._addresses[level])
         window = placement.window(part, box, shape)
         try:
-            return window, self._read_level(level, window.origin, window.size)
+            return window, self._read(level, window)
         except RegionError:
             bare = placement.window(part, box, shape, margin=False)
             if bare.size == window.size:
                 raise
             # The damage may lie only in the margin: the part itself must not be lost.
-            return bare, self._read_level(level, bare.origin, bare.size)
+            return bare, self._read(level, bare)
+
+    def _read(self, level: int, window: Window) -> Image.Image:
+        if self.owner is None:
+            return self._read_level(level, window.origin, window.size)
+        what = f"reading {self.id!r}"
+        return self.owner.call(what, self._read_level, level, window.origin, window.size)
 
     def _count(self, *, filled: int = 0, unreadable: int = 0) -> None:
         with self._counting:

@@ -1,54 +1,72 @@
-"""Open a slide of any kind, or raise an error that explains why not."""
+"""Open a slide with the first reader that takes it, or raise an error that explains why none does."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
-import openslide
-
-from slideseek.errors import SlideError
-from slideseek.slides.image_reader import open_image
-from slideseek.slides.openslide_reader import OpenSlideReader
+from slideseek.boundary import Owner
+from slideseek.errors import PluginError, SlideError
+from slideseek.interfaces import Reader
+from slideseek.plugins import DISABLED_VARIABLE, load_registry
 from slideseek.slides.pyramid import PyramidSlide
-from slideseek.slides.slide_errors import cannot_read, damaged, first_bytes, truncated
-from slideseek.slides.tiff_layout import MAGIC, missing_bytes
-from slideseek.slides.tiff_reader import open_tiff
+from slideseek.slides.slide_errors import DeclinedError, first_bytes, not_a_slide
+
+_FIX = f"update the plugin, or name it in {DISABLED_VARIABLE} to work without it"
 
 
 def open_slide(path: Path, slide_id: str = "", mpp: float | None = None) -> PyramidSlide:
     """Open a whole-slide image or a plain image.
 
     slide_id: its name in the archive, the file's stem if empty. mpp: µm per pixel stated by the user, which overrides
-    the file. Raises `SlideError` for anything that is not a readable slide of known resolution.
+    the file. Raises `SlideError` for anything that is not a readable slide of known resolution, and for a reader that
+    crashes when it opens the file. One that crashes earlier is passed over, and a note of the slide says so.
     """
     path = Path(path)
-    slide_id = slide_id or path.stem
-    is_tiff = first_bytes(path).startswith(MAGIC)
-    vendor = openslide.OpenSlide.detect_format(path)
-    # Hamamatsu writes 64-bit offsets into 32 bits: the standard layout check does not work for such a file.
-    if is_tiff and vendor != "hamamatsu":
-        _check_complete(path)
-    if vendor is None:
-        if path.suffix.lower() == ".mrxs":
-            # The file itself is a JPEG thumbnail: without its folder it must not be taken for the slide.
-            raise SlideError(
-                f"{path.name} cannot be read without the folder {path.with_suffix('')}/ that holds its pixels",
-                "also copy that folder, next to the .mrxs file",
-            )
-        return open_tiff(path, slide_id, mpp) if is_tiff else open_image(path, slide_id, mpp)
-    try:
-        return OpenSlideReader(path, slide_id, mpp)
-    except openslide.OpenSlideError as error:
-        if is_tiff:
-            return open_tiff(path, slide_id, mpp)
-        raise damaged(path, error) from error
+    head = first_bytes(path)
+    readers, unusable = _installed()
+    passed_over: list[str] = []
+    for owner, reader in readers:
+        try:
+            if not owner.call(f"claims({path.name!r})", reader.claims, path, head):
+                continue
+        except PluginError as error:
+            passed_over.append(error.cause)
+            continue
+        try:
+            slide = owner.call(f"open({path.name!r})", reader.open, path, slide_id or path.stem, mpp)
+        except DeclinedError:
+            continue
+        except PluginError as error:
+            # Not left to the readers after it: they may take the file for something else, and store wrong results.
+            raise SlideError(error.cause, _FIX) from error
+        if not isinstance(slide, PyramidSlide):
+            raise SlideError(f"{owner} opened {path.name} as {type(slide).__name__}, not as a PyramidSlide", _FIX)
+        slide.owner = owner
+        if passed_over:
+            slide.resolution = replace(slide.resolution, notes=(*slide.resolution.notes, *passed_over))
+        return slide
+    refusal = not_a_slide(path)
+    causes = (*passed_over, *unusable)
+    raise SlideError("; ".join((refusal.cause, *causes)), _FIX) if causes else refusal
 
 
-def _check_complete(path: Path) -> None:
-    """Raise `SlideError` for a TIFF that was cut short."""
-    try:
-        missing = missing_bytes(path)
-    except OSError as error:
-        raise cannot_read(path, error) from error
-    if missing:
-        raise truncated(path, missing)
+@cache
+def _installed() -> tuple[tuple[tuple[Owner, Reader], ...], tuple[str, ...]]:
+    """Return the readers in the order they are asked in, each with its owner, and why others cannot be used."""
+    # Cached: finding the plugins takes longer than opening a slide, and what is installed stays the same in a process.
+    registry = load_registry(kinds=("reader",))
+    readers: list[tuple[Owner, Reader]] = []
+    unusable: list[str] = []
+    for entry in registry.registrations():
+        owner = Owner(entry.kind, entry.name, entry.owner)
+        try:
+            made = owner.call("its constructor", registry.load(entry.kind, f"{entry.distribution}:{entry.name}"))
+            owner.check_signatures(made)
+            if type(made.rank) is not int:
+                raise owner.wrong(f"has the rank {made.rank!r}, not a whole number")
+            readers.append((owner, made))
+        except PluginError as error:
+            unusable.append(error.cause)
+    return tuple(sorted(readers, key=lambda one: one[1].rank)), tuple(unusable)

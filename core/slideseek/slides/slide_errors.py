@@ -5,7 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from slideseek.errors import SlideError, message
-from slideseek.slides.limits import MAX_PLAIN_PIXELS
+
+
+class DeclinedError(SlideError):
+    """A reader that leaves a file to the readers after it."""
 
 
 def cannot_read(path: Path, error: OSError) -> SlideError:
@@ -32,30 +35,15 @@ def damaged(path: Path, error: BaseException) -> SlideError:
     )
 
 
-def truncated(path: Path, missing: int) -> SlideError:
-    """Return the error for a file that ends before the data it refers to."""
-    return SlideError(
-        f"{path.name} is truncated or damaged: it refers to {missing:,} bytes beyond its end", "copy the file again"
-    )
-
-
-def too_many_pixels(path: Path) -> SlideError:
-    """Return the error for an image too large to be decoded whole."""
-    return SlideError(
-        f"{path.name} has more than {MAX_PLAIN_PIXELS:,} pixels, the limit for an image that OpenSlide cannot read",
-        "convert it to a pyramidal tiled TIFF, which is read piece by piece",
-    )
-
-
 def first_bytes(path: Path) -> bytes:
-    """Return the first bytes of a file, or raise `SlideError` if it cannot be read."""
+    """Return the first 512 bytes of a file, or raise `SlideError` if it cannot be read."""
     try:
         if path.is_dir():
             raise SlideError(f"{path} is a folder, not a slide", "give the slide files in it")
         if path.exists() and not path.is_file():  # opening a pipe would block forever
             raise SlideError(f"{path} is not a regular file", "give a slide file")
         with path.open("rb") as file:
-            head = file.read(16)
+            head = file.read(512)
     except FileNotFoundError as error:
         raise SlideError(f"{path} does not exist", "check the path") from error
     except PermissionError as error:

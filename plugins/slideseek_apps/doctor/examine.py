@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from slideseek.plugins import load_registry
+from slideseek.plugins import COMPONENT_KINDS, load_registry
 from slideseek_apps.doctor.archive_health import look_at_archive
 from slideseek_apps.doctor.finding import Finding
 from slideseek_apps.doctor.plugin_health import look_at_plugins, look_at_weights
@@ -17,7 +17,7 @@ def examine(archive: Path | None = None, everything: bool = False) -> Iterator[F
 
     everything: read all feature files of the archive, not only a sample.
     """
-    registry = load_registry()
+    registry = load_registry(kinds=(*COMPONENT_KINDS, "reader"))
     yield from look_at_software()
     yield from look_at_device()
     yield from look_at_plugins(registry)

@@ -38,13 +38,17 @@ def look_at_plugins(registry: Registry) -> Iterator[Finding]:
         yield Finding("plugins", where, "fail", broken.reason, fix)
     for name in registry.disabled:
         yield Finding("plugins", name, "warn", "disabled", "unset SLIDESEEK_DISABLED_PLUGINS to use it")
-    sound = 0
+    sound: list[Registration] = []
     for entry in registry.registrations():
         finding = _component(registry, entry)
-        sound += finding is None
-        if finding is not None:
+        if finding is None:
+            sound.append(entry)
+        else:
             yield finding
-    yield Finding("plugins", "components", "ok", f"{counted(sound, 'component')} load and pass the quick checks")
+    readers = [entry.name for entry in sound if entry.kind == "reader"]
+    parts = counted(len(sound) - len(readers), "component")
+    yield Finding("plugins", "components", "ok", f"{parts} load and pass the quick checks")
+    yield Finding("plugins", "readers", "ok", ", ".join(readers) or "none")
 
 
 def look_at_weights(registry: Registry) -> Iterator[Finding]:

@@ -5,7 +5,7 @@ import sqlite3
 
 import pytest
 
-from slideseek.plugins import Broken, Registration, Registry
+from slideseek.plugins import Broken, Registration, Registry, load_registry
 from slideseek_apps.doctor import software_health
 from slideseek_apps.doctor.archive_health import file_system, look_at_archive
 from slideseek_apps.doctor.finding import Finding, in_bytes
@@ -90,6 +90,15 @@ def test_broken_plugins_are_failures():
     assert found["plugin bad of bad-plugin 2.0"].state == "fail"
     assert found["encoder odd"].state == "fail" and "slideseek_nowhere" in found["encoder odd"].detail
     assert found["off"].state == "warn" and found["components"].detail.startswith("0 components")
+
+
+def test_readers_are_loaded_and_listed():
+    half = Registration("reader", "half", "slideseek_components.encoders.mean:Mean", "no reader", "half", "half", "1.0")
+    registry = load_registry(kinds=("reader",))
+    found = {one.name: one for one in look_at_plugins(Registry((*registry.entries, half)))}
+    assert found["readers"].detail == "image, openslide, tiff"
+    assert found["reader half"].state == "fail"
+    assert "lacks claims, open, rank of the reader interface" in found["reader half"].detail
 
 
 def test_an_old_openslide_is_a_failure(monkeypatch):

@@ -10,7 +10,7 @@ from PIL import Image
 
 from slideseek.archive.slide_table import SlideRow
 from slideseek.errors import SlideError, UsageError
-from slideseek.slides.image_reader import ArraySlide
+from slideseek.slides.array_slide import ArraySlide
 from slideseek.types import SlideRecord
 from slideseek_apps.viewer.assets import load_assets
 from slideseek_apps.viewer.hide_paths import without_paths

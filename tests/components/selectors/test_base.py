@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from slideseek.interfaces import PatchSized, Selector, TissueFinder, implements
-from slideseek.slides.image_reader import ArraySlide
+from slideseek.slides.array_slide import ArraySlide
 from slideseek.types import UInt8
 from slideseek_components.selectors.base import TissueSelector
 from slideseek_components.selectors.grid import Grid

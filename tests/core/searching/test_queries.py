@@ -13,7 +13,7 @@ from slideseek.errors import SlideseekError, UsageError
 from slideseek.searching.queries import Region
 from slideseek.searching.searcher import Searcher
 from slideseek.slides.area import Annotations
-from slideseek.slides.image_reader import ArraySlide
+from slideseek.slides.array_slide import ArraySlide
 from slideseek.slides.region_slide import RegionSlide
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from slideseek.errors import SlideError, UsageError
 from slideseek.slides.area import Annotations, Area, Region
-from slideseek.slides.image_reader import ArraySlide
+from slideseek.slides.array_slide import ArraySlide
 from slideseek.slides.region_slide import RegionSlide
 
 SQUARE = [[10, 10], [20, 10], [20, 20], [10, 20], [10, 10]]

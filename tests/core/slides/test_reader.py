@@ -16,9 +16,9 @@ from PIL import Image
 
 from slideseek.errors import SlideError
 from slideseek.interfaces import Slide
-from slideseek.slides.image_reader import open_image
-from slideseek.slides.limits import MAX_PLAIN_PIXELS
 from slideseek.slides.reader import open_slide
+from slideseek_components.readers.image_reader import open_image
+from slideseek_components.readers.whole_images import MAX_PLAIN_PIXELS
 
 
 def refusal(path: Path, **options: float) -> str:
@@ -94,7 +94,7 @@ def test_disk_error_behind_the_header(write_tiff: Callable[..., Path], monkeypat
     def fail(_: Path) -> int:
         raise OSError(5, "Input/output error")
 
-    monkeypatch.setattr("slideseek.slides.reader.missing_bytes", fail)
+    monkeypatch.setattr("slideseek_components.readers.tiff_layout.missing_bytes", fail)
     assert "Input/output error" in refusal(write_tiff(aperio="MPP = 0.5"))
 
 
@@ -196,7 +196,7 @@ def test_the_limit_holds_without_pillows_own(tmp_path: Path, monkeypatch: pytest
 
 def test_untiled_tiff_beyond_the_limit(write_tiff: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> None:
     path = write_tiff(tile=16)
-    monkeypatch.setattr("slideseek.slides.tiff_reader.MAX_PLAIN_PIXELS", 96 * 64 - 1)
+    monkeypatch.setattr("slideseek_components.readers.tiff_reader.MAX_PLAIN_PIXELS", 96 * 64 - 1)
     monkeypatch.setattr("openslide.OpenSlide.detect_format", classmethod(lambda *_: None))
     assert f"{MAX_PLAIN_PIXELS:,} pixels" in refusal(path, mpp=0.5)
 

@@ -11,7 +11,7 @@ import pytest
 from slideseek.errors import SlideError
 from slideseek.interfaces import Slide
 from slideseek.slides import resampling
-from slideseek.slides.image_reader import ArraySlide
+from slideseek.slides.array_slide import ArraySlide
 from slideseek.slides.levels import Level, choose_level, exact_downsample
 from slideseek.slides.pyramid import PyramidSlide
 from slideseek.slides.reader import open_slide

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
+import openslide
 import tifffile
 from numpy.typing import NDArray
 from PIL import Image
 
 from slideseek.errors import SlideError
-from slideseek.slides.bit_depth import eight_bit
-from slideseek.slides.image_reader import ArraySlide
-from slideseek.slides.limits import MAX_PLAIN_PIXELS
+from slideseek.interfaces import Reader
+from slideseek.slides.array_slide import ArraySlide
 from slideseek.slides.resolution import resolve
-from slideseek.slides.slide_errors import damaged, too_many_pixels
+from slideseek.slides.slide_errors import damaged
 from slideseek.types import UInt8
+from slideseek_components.readers.bit_depth import eight_bit
+from slideseek_components.readers.tiff_layout import MAGIC, check_complete
+from slideseek_components.readers.whole_images import MAX_PLAIN_PIXELS, too_many_pixels
 
 _MIN_IS_WHITE, _PALETTE, _SEPARATED = 0, 3, 5
 _PLANES_APART = 2
@@ -25,6 +29,22 @@ _UNITS = {2: "inch", 3: "centimeter"}
 
 # tifffile's log records repeat its exceptions; without a handler Python would print them to the terminal.
 logging.getLogger("tifffile").addHandler(logging.NullHandler())
+
+
+@dataclass(frozen=True)
+class TiffReader(Reader):
+    """Read the first page of a TIFF that no reader before it has opened, with tifffile."""
+
+    rank: ClassVar[int] = 200
+
+    def claims(self, path: Path, head: bytes) -> bool:
+        """Claim every TIFF and BigTIFF."""
+        return head.startswith(MAGIC)
+
+    def open(self, path: Path, slide_id: str, mpp: float | None) -> ArraySlide:
+        """Open a TIFF, decoded whole; one that was cut short is refused."""
+        check_complete(path, openslide.OpenSlide.detect_format(path))
+        return open_tiff(path, slide_id, mpp)
 
 
 def open_tiff(path: Path, slide_id: str, mpp: float | None) -> ArraySlide:

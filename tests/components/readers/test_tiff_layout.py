@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import tifffile
 
-from slideseek.slides.tiff_layout import missing_bytes
+from slideseek_components.readers.tiff_layout import missing_bytes
 
 
 def write(path: Path, **options: Any) -> Path:

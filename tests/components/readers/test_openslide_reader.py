@@ -14,10 +14,10 @@ from PIL import Image
 
 from slideseek.errors import SlideError
 from slideseek.interfaces import Slide
-from slideseek.slides import openslide_reader
-from slideseek.slides.openslide_reader import OpenSlideReader
 from slideseek.slides.reader import open_slide
 from slideseek.types import UInt8
+from slideseek_components.readers import openslide_reader
+from slideseek_components.readers.openslide_reader import OpenSlidePyramid
 
 TILE = 128
 
@@ -164,7 +164,7 @@ def test_the_thumbnail_is_not_the_label_or_the_macro(shared_data: Path) -> None:
 def test_real_slides_agree_with_openslide_at_level_0(shared_data: Path) -> None:
     for path in sorted((shared_data / "slides-atlas").glob("*.tif")):
         with open_slide(path) as slide, openslide.OpenSlide(path) as reference:
-            assert isinstance(slide, OpenSlideReader)
+            assert isinstance(slide, OpenSlidePyramid)
             assert [level[:2] for level in slide.levels] == list(reference.level_dimensions)
             assert [level.downsample for level in slide.levels] == [1, 2, 4, 8, 16]
             got = slide.read((1200, 1300), 200, slide.mpp)

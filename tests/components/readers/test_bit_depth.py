@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from slideseek.slides.bit_depth import eight_bit
+from slideseek_components.readers.bit_depth import eight_bit
 
 
 @pytest.mark.parametrize(

@@ -3,21 +3,57 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import openslide
 from PIL import Image
 
-from slideseek.errors import RegionError, message
+from slideseek.errors import RegionError, SlideError, message
+from slideseek.interfaces import Reader
 from slideseek.slides.levels import Level, exact_downsample
 from slideseek.slides.pyramid import PyramidSlide
 from slideseek.slides.resolution import objective_power, resolve
-from slideseek.slides.slide_errors import damaged
+from slideseek.slides.slide_errors import DeclinedError, damaged, first_bytes
+from slideseek_components.readers.tiff_layout import MAGIC, check_complete
 
 _WHITE = (255, 255, 255)
 
 
-class OpenSlideReader(PyramidSlide):
+@dataclass(frozen=True)
+class OpenSlideReader(Reader):
+    """Read the whole-slide formats that OpenSlide knows."""
+
+    rank: ClassVar[int] = 100
+
+    def claims(self, path: Path, head: bytes) -> bool:
+        """Claim every file: only OpenSlide itself can tell, and it is asked once, when the file is opened."""
+        return True
+
+    def open(self, path: Path, slide_id: str, mpp: float | None) -> OpenSlidePyramid:
+        """Open a slide; decline a file of another format, and a TIFF that OpenSlide detects and cannot open."""
+        vendor = openslide.OpenSlide.detect_format(path)
+        if vendor is None:
+            if path.suffix.lower() == ".mrxs":
+                # The file itself is a JPEG thumbnail: without its folder it must not be taken for the slide.
+                raise SlideError(
+                    f"{path.name} cannot be read without the folder {path.with_suffix('')}/ that holds its pixels",
+                    "also copy that folder, next to the .mrxs file",
+                )
+            raise DeclinedError(f"OpenSlide does not know the format of {path.name}")
+        is_tiff = first_bytes(path).startswith(MAGIC)
+        if is_tiff:
+            check_complete(path, vendor)
+        try:
+            return OpenSlidePyramid(path, slide_id, mpp)
+        except openslide.OpenSlideError as error:
+            if is_tiff:
+                raise DeclinedError(f"OpenSlide cannot open {path.name} ({message(error)})") from error
+            raise damaged(path, error) from error
+
+
+class OpenSlidePyramid(PyramidSlide):
     """A slide read with OpenSlide. Raises `openslide.OpenSlideError` if it cannot be opened.
 
     properties: everything OpenSlide reports about the file. Colours are the file's own; its ICC profile is not applied.

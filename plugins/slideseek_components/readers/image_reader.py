@@ -1,59 +1,41 @@
-"""Plain images as slides: an array in memory, and the files that Pillow reads."""
+"""Plain images as slides: the files that Pillow reads."""
 
 from __future__ import annotations
 
 import threading
 import warnings
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from PIL import Image, UnidentifiedImageError
 
-from slideseek.slides.bit_depth import eight_bit
-from slideseek.slides.levels import Level
-from slideseek.slides.limits import MAX_PLAIN_PIXELS
-from slideseek.slides.pyramid import PyramidSlide
-from slideseek.slides.resolution import Resolution, resolve
-from slideseek.slides.slide_errors import damaged, not_a_slide, too_many_pixels
+from slideseek.interfaces import Reader
+from slideseek.slides.array_slide import ArraySlide
+from slideseek.slides.resolution import resolve
+from slideseek.slides.slide_errors import DeclinedError, damaged
 from slideseek.types import UInt8
+from slideseek_components.readers.bit_depth import eight_bit
+from slideseek_components.readers.whole_images import MAX_PLAIN_PIXELS, too_many_pixels
 
 _opening = threading.Lock()
 
 
-class ArraySlide(PyramidSlide):
-    """A slide held in memory.
+@dataclass(frozen=True)
+class ImageReader(Reader):
+    """Read plain images: PNG, JPEG and whatever else Pillow decodes. Asked last: it takes what nobody else reads."""
 
-    array: uint8 (h, w, 3) RGB or (h, w, 4) RGBA. mpp: µm per pixel, or a whole `Resolution`.
-    """
+    rank: ClassVar[int] = 1000
 
-    def __init__(
-        self,
-        array: UInt8,
-        mpp: float | Resolution,
-        slide_id: str = "array",
-        *,
-        format: str = "array",  # noqa: A002 - the public name of the attribute
-    ) -> None:
-        if array.dtype != np.uint8 or array.ndim != 3 or array.shape[2] not in (3, 4) or 0 in array.shape:
-            raise ValueError(f"array must be uint8 (h, w, 3) or (h, w, 4), not {array.dtype} {array.shape}")
-        height, width = array.shape[:2]
-        resolution = mpp if isinstance(mpp, Resolution) else resolve({}, mpp, slide_id)
-        super().__init__(slide_id, [Level(width, height, 1.0)], resolution, format=format)
-        self._array = array
+    def claims(self, path: Path, head: bytes) -> bool:
+        """Claim every file: Pillow decides by content, when the file is opened."""
+        return True
 
-    def _read_level(self, level: int, xy: tuple[int, int], size: tuple[int, int]) -> Image.Image:
-        (x, y), (width, height) = xy, size
-        inside = self._array[max(0, y) : max(0, y + height), max(0, x) : max(0, x + width)]
-        if inside.shape[:2] == (height, width):
-            return Image.fromarray(np.ascontiguousarray(inside))
-        canvas = np.zeros((height, width, 4), dtype=np.uint8)
-        top, left = max(0, -y), max(0, -x)
-        target = canvas[top : top + inside.shape[0], left : left + inside.shape[1]]
-        target[..., 3] = 255
-        target[..., : inside.shape[2]] = inside
-        return Image.fromarray(canvas)
+    def open(self, path: Path, slide_id: str, mpp: float | None) -> ArraySlide:
+        """Open an image, decoded whole."""
+        return open_image(path, slide_id, mpp)
 
 
 def open_image(path: Path, slide_id: str, mpp: float | None) -> ArraySlide:
@@ -66,7 +48,7 @@ def open_image(path: Path, slide_id: str, mpp: float | None) -> ArraySlide:
     except Image.DecompressionBombError as error:
         raise too_many_pixels(path) from error
     except UnidentifiedImageError as error:
-        raise not_a_slide(path) from error
+        raise DeclinedError(f"Pillow does not know the format of {path.name}") from error
     except (OSError, ValueError, SyntaxError) as error:
         raise damaged(path, error) from error
     with image:
