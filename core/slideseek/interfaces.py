@@ -2,7 +2,7 @@
 
 Every component is a dataclass whose fields are its options; learnt state is
 `field(init=False, repr=False, compare=False)` with a trailing underscore. A component has the capabilities it names as
-base classes, and no others: nothing is guessed from the name of a method or an option. `slideseek.testing` checks that
+base classes, and no others: nothing is guessed from the name of a method or an option. The kit checks that
 a component follows its protocols.
 
 A component may declare `code_revision: ClassVar[int]`, a number its author raises when the same options give other

@@ -136,7 +136,7 @@ class Registry:
         where = f"{kind} {entry.name!r} of {entry.owner}"
         if not (isinstance(loaded, type) and dataclasses.is_dataclass(loaded)):
             raise PluginError(f"{where}: {entry.target!r} is not a dataclass; a component's fields are its options")
-        if wrong := _interface_errors(kind, loaded):
+        if wrong := interface_errors(kind, loaded):
             raise PluginError(f"{where}: class {loaded.__name__} {wrong}", "fix the class, or update the plugin")
         return loaded
 
@@ -307,7 +307,7 @@ def _check_api(plugin: object) -> None:
     )
 
 
-def _interface_errors(kind: Kind, loaded: type[Any]) -> str:
+def interface_errors(kind: Kind, loaded: type[Any]) -> str:
     """Return what is wrong with a class of a kind: members that are missing, capabilities that are not declared."""
     from slideseek.interfaces import CAPABILITIES, KIND_PROTOCOLS
 

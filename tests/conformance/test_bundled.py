@@ -15,7 +15,7 @@ import pytest
 
 from slideseek.interfaces import CAPABILITIES, own_members
 from slideseek.plugins import REQUIRED_KINDS, ComponentKind, Registration, load_registry
-from slideseek.testing import (
+from slideseek_apps.testing import (
     Check,
     encoder_checks,
     featurizer_checks,

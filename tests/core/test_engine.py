@@ -10,8 +10,8 @@ from slideseek.engine import make_engine
 from slideseek.errors import PluginError, UsageError
 from slideseek.hookspecs import hookimpl
 from slideseek.plugins import load_registry
-from slideseek.testing import toy_slide
 from slideseek.types import Bag, Code, CodeSpec, Patches
+from slideseek_apps.testing import toy_slide
 
 
 @dataclass

@@ -21,7 +21,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from slideseek.testing import toy_slide
+from slideseek_apps.testing import toy_slide
 
 HERE = Path(__file__).resolve().parent
 DISTRIBUTIONS = {

@@ -32,7 +32,6 @@ def register_commands(register: Register) -> None:
     register("search", f"{here}.search:command", "Find the slides most similar to a slide.")
     register("status", f"{here}.status:command", "Show what is done, what failed and why.")
     register("remove", f"{here}.remove:command", "Remove slides from an archive; their files are not touched.")
-    register("plugins", f"{here}.plugins:command", "List, show, check and create plugins.")
 
 
 class CommandGroup(click.Group):

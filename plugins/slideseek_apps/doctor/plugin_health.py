@@ -10,16 +10,16 @@ from slideseek.config import ComponentConfig, make_component
 from slideseek.errors import PluginError, SlideseekError, one_line
 from slideseek.interfaces import Described, implements
 from slideseek.plugins import ComponentKind, Registration, Registry
-from slideseek.testing import run_checks
-from slideseek.testing.checks import Check
-from slideseek.testing.components import COMPONENT_CHECKS
-from slideseek.testing.encoders import encoder_checks
-from slideseek.testing.indexes import index_checks
-from slideseek.testing.selectors import selector_checks
 from slideseek_apps.doctor.finding import Finding, State, counted
+from slideseek_apps.testing import run_checks
+from slideseek_apps.testing.checks import Check
+from slideseek_apps.testing.components import component_checks
+from slideseek_apps.testing.encoders import encoder_checks
+from slideseek_apps.testing.indexes import index_checks
+from slideseek_apps.testing.selectors import selector_checks
 
 BUNDLED = "slideseek"
-QUICK = 1 + len(COMPONENT_CHECKS)
+QUICK = len(component_checks("encoder"))
 """Number of conformance checks run per kind: interface and options, which need no training and no weights."""
 
 # Featurizers are judged by their card instead: each check would load weights and run a network.

@@ -6,7 +6,7 @@ from slideseek_median import plugin
 from slideseek_median.encoder import MedianSign
 
 from slideseek.plugins import load_registry
-from slideseek.testing import Check, encoder_checks, toy_bags
+from slideseek_apps.testing import Check, encoder_checks, toy_bags
 
 
 @pytest.mark.parametrize("check", encoder_checks(), ids=lambda check: check.__name__)

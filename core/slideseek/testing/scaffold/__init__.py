@@ -1,5 +1,0 @@
-"""Create a new, working plugin distribution: `create(folder, name, kind)`."""
-
-from slideseek.testing.scaffold.create import create
-
-__all__ = ["create"]
