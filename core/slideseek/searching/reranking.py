@@ -68,10 +68,8 @@ def _parsed(text: str) -> tuple[str, Any]:
         return name, value
 
 
-def unit_of(engine: Engine, reranker: Reranker | None) -> str:
-    """Return the unit of the distances of a search; that of a reranker is what it says a distance is."""
-    if reranker is None:
-        return engine.spec.unit
+def unit_of(reranker: Reranker) -> str:
+    """Return the unit of a reranker's distances: what it says a distance is, "" if it does not."""
     return reranker.distance_name if implements(reranker, MeasuresRows) else ""
 
 

@@ -149,7 +149,7 @@ class Searcher:
             query = replace(query, notes=(*query.notes, self._reranked_note(len(hits), int(among.sum()))))
             hits = reranked(self.stages, self.engine, reranker, query.bag(), hits)[:k]
         milliseconds = 1000 * (time.perf_counter() - started)
-        unit = unit_of(self.engine, reranker)
+        unit = self.engine.spec.unit if reranker is None else unit_of(reranker)
         return self._answer(query, mode, hits, among, exclude_center, milliseconds, unit)
 
     def search_many(

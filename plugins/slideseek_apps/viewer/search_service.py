@@ -73,7 +73,8 @@ class SearchService:
     def unit(self, engine: str, options: Sequence[str] = ()) -> str:
         """Return the unit of an engine's distances, "" if there is none. options: those of the search."""
         searcher = self._searcher(engine)
-        return unit_of(searcher.engine, searcher.tuned(options).reranker)
+        reranker = searcher.tuned(options).reranker
+        return searcher.engine.spec.unit if reranker is None else unit_of(reranker)
 
     def engines(self) -> list[EngineFacts]:
         """Return the configured engines. Those that cannot be searched have a `problem`."""
