@@ -166,7 +166,9 @@ class Owner:
             raise self.wrong("did not return a list of hits from search()")
         if len(hits) > k:
             raise self.wrong(f"returned {len(hits)} hits for k = {k}")
-        last, seen = -math.inf, set()
+        last = -math.inf
+        seen: set[int] = set()
+        distance: Any  # as the plugin made it
         for hit in hits:  # one plain loop: after a search the caches are cold, and every step costs
             if not isinstance(hit, Hit):
                 raise self.wrong("did not return a list of hits from search()")
