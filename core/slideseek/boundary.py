@@ -162,27 +162,31 @@ class Owner:
         Checked: at most k hits, each slide once, only slides the mask lets in (so never the query's patient), finite
         distances that never decrease. row_of: by slide id, its place in `among`.
         """
-        if not isinstance(hits, list) or not all(isinstance(hit, Hit) for hit in hits):
+        if not isinstance(hits, list):
             raise self.wrong("did not return a list of hits from search()")
         if len(hits) > k:
             raise self.wrong(f"returned {len(hits)} hits for k = {k}")
-        last, seen = -math.inf, set()
-        for rank, (slide_id, distance) in enumerate(((hit.slide_id, hit.distance) for hit in hits), 1):
+        last = -math.inf
+        seen: set[int] = set()
+        distance: Any  # as the plugin made it
+        for hit in hits:  # one plain loop: after a search the caches are cold, and every step costs
+            if not isinstance(hit, Hit):
+                raise self.wrong("did not return a list of hits from search()")
+            slide_id, distance = hit.slide_id, hit.distance
             row = row_of.get(slide_id)
             if row is None:
-                raise self.wrong(f"found {slide_id!r} at rank {rank}: a slide it does not hold")
+                raise self.wrong(f"found {slide_id!r} at rank {len(seen) + 1}: a slide it does not hold")
             if among is not None and not among[row]:
-                raise self.wrong(f"found {slide_id!r} at rank {rank}: a slide that this search excludes")
-            if slide_id in seen:
+                raise self.wrong(f"found {slide_id!r} at rank {len(seen) + 1}: a slide that this search excludes")
+            if row in seen:
                 raise self.wrong(f"found {slide_id!r} twice")
-            if not isinstance(distance, int | float) or not math.isfinite(distance):
-                raise self.wrong(f"returned the distance {distance!r} at rank {rank}, not a finite float")
+            if not isinstance(distance, (float, int)) or not math.isfinite(distance):
+                raise self.wrong(f"returned the distance {distance!r} at rank {len(seen) + 1}, not a finite float")
             if distance < last:
-                raise self.wrong(
-                    f"returned the distance {distance:g} at rank {rank}, after {last:g} at rank {rank - 1}"
-                )
+                at = len(seen)
+                raise self.wrong(f"returned the distance {distance:g} at rank {at + 1}, after {last:g} at rank {at}")
             last = distance
-            seen.add(slide_id)
+            seen.add(row)
         return hits
 
     def check_distances(self, distances: Any, size: int) -> Float64:

@@ -138,12 +138,12 @@ class Engine:
         owner = self.owner("selector")
         return owner.check_patches(owner.call(f"select() for {slide.id!r}", self.selector.select, slide), slide.id)
 
-    @cached_property
+    @property
     def width(self) -> int:
         """Length of one feature vector."""
         return self.owner("featurizer").read_count(self.featurizer, "width")
 
-    @cached_property
+    @property
     def _side(self) -> int:
         """Side in pixels the featurizer resizes patches to, 0 if it takes them as they are."""
         resizes = implements(self.featurizer, Resizing)
