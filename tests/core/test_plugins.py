@@ -178,7 +178,7 @@ def test_no_global_registry():
 def test_light_commands_import_nothing_heavy(arguments):
     program = (
         "import sys; from slideseek.cli import cli; cli.main(sys.argv[1:], standalone_mode=False);"
-        "heavy = {'numpy', 'torch', 'sklearn', 'scipy', 'pydantic', 'h5py'} & set(sys.modules);"
+        "heavy = {'numpy', 'torch', 'sklearn', 'scipy', 'pydantic', 'h5py', 'openslide', 'PIL'} & set(sys.modules);"
         "sys.exit(f'loaded {heavy}' if heavy else 0)"
     )
     done = subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True)

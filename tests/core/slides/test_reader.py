@@ -1,366 +1,323 @@
-"""Opening files of every kind, and the one line each refusal is."""
+"""How readers are asked: by rank, with a new format, with some that crash, and with some that break the protocol."""
 
 from __future__ import annotations
 
-import io
+import re
 import struct
-import warnings
-import zlib
-from collections.abc import Callable
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-import tifffile
 from PIL import Image
 
-from slideseek.errors import SlideError
-from slideseek.interfaces import Slide
+from slideseek import plugins
+from slideseek.errors import PluginError, SlideError
+from slideseek.slides import reader
 from slideseek.slides.reader import open_slide
-from slideseek_components.readers.image_reader import open_image
-from slideseek_components.readers.whole_images import MAX_PLAIN_PIXELS
+
+ROOT = Path(__file__).resolve().parents[3]
+PAGE = (ROOT / "docs" / "plugins" / "reference.md").read_text(encoding="utf-8")
+(TOY,) = (block for block in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL) if "class ToyReader" in block)
+OWNER = "reader 'toy' of slideseek-toy 1.2"
+
+Install = Callable[..., None]
 
 
-def refusal(path: Path, **options: float) -> str:
-    """Return the message of the refusal; it is one line without a path of a library or a traceback in it."""
+@pytest.fixture
+def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
+    """Install the distribution slideseek-toy 1.2 for one test; `code` follows the reader that the page shows."""
+    modules = ("slideseek_toy", "slideseek_toy_plugin")
+
+    def install(code: str = "", target: str = "ToyReader") -> None:
+        place = tmp_path / "site"
+        info = place / "slideseek_toy-1.2.dist-info"
+        info.mkdir(parents=True)
+        (info / "METADATA").write_text("Metadata-Version: 2.1\nName: slideseek-toy\nVersion: 1.2\n")
+        (info / "entry_points.txt").write_text("[slideseek]\ntoy = slideseek_toy_plugin\n")
+        (place / "slideseek_toy.py").write_text(TOY + "\n\n" + textwrap.dedent(code))
+        (place / "slideseek_toy_plugin.py").write_text(
+            "from slideseek.hookspecs import hookimpl\n\n\n@hookimpl\ndef register_readers(register):\n"
+            f"    register('toy', 'slideseek_toy:{target}', 'the .toy format')\n"
+        )
+        monkeypatch.syspath_prepend(str(place))
+        reader._installed.cache_clear()
+
+    yield install
+    reader._installed.cache_clear()
+    for name in modules:
+        sys.modules.pop(name, None)
+
+
+def write_toy(path: Path, pixels: np.ndarray, mpp: float = 1.0) -> Path:
+    path.write_bytes(b"TOY1" + struct.pack("<IIf", pixels.shape[1], pixels.shape[0], mpp) + pixels.tobytes())
+    return path
+
+
+@pytest.fixture
+def toy(tmp_path: Path) -> Path:
+    return write_toy(tmp_path / "one.toy", np.random.default_rng(0).integers(0, 256, (50, 70, 3), dtype=np.uint8))
+
+
+@pytest.fixture
+def png(tmp_path: Path) -> Path:
+    Image.new("RGB", (40, 30), (200, 100, 150)).save(tmp_path / "one.png")
+    return tmp_path / "one.png"
+
+
+def refusal(path: Path) -> SlideError:
     with pytest.raises(SlideError) as caught:
-        open_slide(path, **options)
-    message = str(caught.value)
+        open_slide(path, mpp=0.5)
     assert caught.value.fix
-    assert "\n" not in message
-    assert "Traceback" not in message
-    assert path.name in message
-    return message
+    assert "\n" not in str(caught.value)
+    return caught.value
 
 
-def picture(mode: str = "RGB", size: tuple[int, int] = (60, 40)) -> Image.Image:
-    pixels = np.zeros((size[1], size[0], 3), np.uint8)
-    pixels[:, : size[0] // 2] = (200, 40, 80)
-    pixels[:, size[0] // 2 :] = (30, 160, 220)
-    image = Image.fromarray(pixels)
-    return image.quantize(8) if mode == "P" else image.convert(mode)
+def test_a_format_nobody_knows_is_no_slide(toy: Path) -> None:
+    assert refusal(toy).cause == "one.toy is not a slide that OpenSlide or Pillow can read"
 
 
-# --- refusals -------------------------------------------------------------------------------------------------------
+def test_a_new_format_is_read(install: Install, toy: Path) -> None:
+    install()
+    with open_slide(toy) as slide:
+        assert (slide.id, slide.format, slide.dimensions, slide.mpp) == ("one", "toy", (70, 50), 1.0)
+        expected = np.frombuffer(toy.read_bytes()[16:], np.uint8).reshape(50, 70, 3)
+        assert np.array_equal(slide.read((0, 0), 50, 1.0), expected[:, :50])
+    with open_slide(toy, "case", 0.25) as slide:
+        assert (slide.id, slide.mpp) == ("case", 0.25)
 
 
-def test_missing(tmp_path: Path) -> None:
-    assert "does not exist" in refusal(tmp_path / "nowhere.svs")
+def test_its_own_refusals_pass_unchanged(install: Install, toy: Path) -> None:
+    install()
+    toy.write_bytes(toy.read_bytes()[:100])
+    assert str(refusal(toy)) == "one.toy is truncated: copy the file again"
 
 
-def test_folder(tmp_path: Path) -> None:
-    assert "is a folder" in refusal(tmp_path)
-
-
-def test_empty(tmp_path: Path) -> None:
-    path = tmp_path / "empty.svs"
-    path.touch()
-    message = refusal(path)
-    assert "empty (0 bytes)" in message
-    assert "copy" in message
-
-
-@pytest.mark.parametrize("name", ["notes.svs", "notes.tif", "notes.ndpi", "notes.png", "notes.dcm", "notes"])
-def test_text_under_another_name(name: str, tmp_path: Path) -> None:
-    path = tmp_path / name
-    path.write_text("this is not a slide\n" * 20)
-    assert "not a slide that OpenSlide or Pillow can read" in refusal(path)
-
-
-def test_no_permission(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # A real chmod says nothing where tests run as root, who may read everything.
-    path = tmp_path / "locked.svs"
-    path.write_bytes(b"II*\0")
-
-    def deny(*_: object, **__: object) -> None:
-        raise PermissionError(13, "Permission denied")
-
-    monkeypatch.setattr(Path, "open", deny)
-    assert "permission denied" in refusal(path)
-
-
-def test_disk_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "far.svs"
-    path.write_bytes(b"II*\0")
-
-    def fail(*_: object, **__: object) -> None:
-        raise OSError(5, "Input/output error")
-
-    monkeypatch.setattr(Path, "open", fail)
-    assert "Input/output error" in refusal(path)
-
-
-def test_disk_error_behind_the_header(write_tiff: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(_: Path) -> int:
-        raise OSError(5, "Input/output error")
-
-    monkeypatch.setattr("slideseek_components.readers.tiff_layout.missing_bytes", fail)
-    assert "Input/output error" in refusal(write_tiff(aperio="MPP = 0.5"))
-
-
-@pytest.mark.parametrize("aperio", [None, "MPP = 0.5"])
-@pytest.mark.parametrize("share", [0.002, 0.1, 0.5, 0.9])
-def test_truncated_tiff(
-    share: float, aperio: str | None, write_tiff: Callable[..., Path], capfd: pytest.CaptureFixture[str]
+def test_an_archive_of_a_new_format(
+    install: Install, tiny_slides: Path, tiny_config: Path, tmp_path: Path, slideseek: Any
 ) -> None:
-    noise = np.random.default_rng(0).integers(0, 256, (256, 256, 3), dtype=np.uint8)
-    path = write_tiff(image=noise, aperio=aperio, resolution=(2e4, 2e4), unit="CENTIMETER")
-    content = path.read_bytes()
-    path.write_bytes(content[: max(5, int(len(content) * share))])
-    message = refusal(path)
-    assert "truncated" in message
-    assert "copy" in message
-    assert capfd.readouterr().err == ""
+    """Files are added by name; they are built, searched and inspected like any other slide."""
+    install()
+    folder = tmp_path / "toys"
+    folder.mkdir()
+    toys = [
+        write_toy(folder / f"{path.stem}.toy", np.asarray(Image.open(path)))
+        for path in sorted(tiny_slides.glob("*.png"))
+    ]
+    archive = tmp_path / "toy-archive"
+    assert slideseek("init", archive, "--config", tiny_config).code == 0
+    assert slideseek("add", *toys, "-a", archive).code == 0
+    done = slideseek("build", "-a", archive)
+    assert done.code == 0, done.out + done.err
+    hits = slideseek("search", "s0", "-a", archive, "-k", "3", "--json").json["hits"]
+    assert len(hits) == 3
 
 
-def test_a_complete_tiff_is_not_called_truncated(write_tiff: Callable[..., Path]) -> None:
-    path = write_tiff(aperio="MPP = 0.5")
-    with open_slide(path) as slide:
-        assert slide.dimensions == (96, 64)
+def test_it_is_listed_and_shown(install: Install, slideseek: Any) -> None:
+    install()
+    listed = slideseek("plugins", "list", "--kind", "reader", "--json").json["components"]
+    assert [entry["name"] for entry in listed] == ["image", "openslide", "tiff", "toy"]
+    shown = slideseek("plugins", "show", "toy").out
+    assert "reader toy, from slideseek-toy 1.2" in shown
+    assert "Read .toy files" in shown
 
 
-@pytest.mark.parametrize("kind", ["png", "jpeg"])
-def test_truncated_plain_image(kind: str, tmp_path: Path) -> None:
-    noise = np.random.default_rng(0).integers(0, 256, (200, 200, 3), dtype=np.uint8)
-    buffer = io.BytesIO()
-    Image.fromarray(noise).save(buffer, kind)
-    path = tmp_path / f"half.{kind}"
-    path.write_bytes(buffer.getvalue()[: len(buffer.getvalue()) // 2])
-    assert "truncated" in refusal(path, mpp=0.5)
+def test_it_can_be_disabled(install: Install, toy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(plugins.DISABLED_VARIABLE, "slideseek-toy")
+    install()
+    assert "not a slide" in refusal(toy).cause
 
 
-def test_mirax_without_its_folder(tmp_path: Path) -> None:
-    # The .mrxs file is a valid JPEG of its own and must not be taken for the slide.
-    path = tmp_path / "case.mrxs"
-    picture().save(path, "jpeg")
-    assert "without the folder" in refusal(path, mpp=0.5)
+CRASHING_CLAIMS = """
+@dataclass(frozen=True)
+class Crashing(ToyReader):
+    rank: ClassVar[int] = 1
+
+    def claims(self, path, head):
+        raise KeyError("surprise")
+"""
 
 
-def test_negative_files_of_the_shared_data(shared_data: Path) -> None:
-    negative = shared_data / "slides-formats" / "negative"
-    assert "not a slide" in refusal(negative / "broken.svs")
-    assert "0.00499 µm/px" in refusal(negative / "unsupported-webp.tiff")
-    assert "0.00499 µm/px" in refusal(negative / "wrong-unit-mpp-0.005um.tiff")
-    assert "896.1 µm/px" in refusal(shared_data / "slides-formats" / "prostate-HE-6level.tiff")
-    for name in ("TCGA-CR-7395-01A-01-TS1_small.svs", "kidney-HE-region.svs"):
-        assert "does not state its resolution" in refusal(shared_data / "slides-formats" / name)
+def test_after_a_crash_in_claims_the_others_are_asked(install: Install, toy: Path, png: Path) -> None:
+    install(CRASHING_CLAIMS, "Crashing")
+    with open_slide(png, mpp=0.5) as slide:
+        assert slide.format == "png"
+        assert slide.notes == (f"{OWNER} failed in claims('one.png') (KeyError: 'surprise')",)
+    cause = refusal(toy).cause
+    assert cause.startswith("one.toy is not a slide")
+    assert f"{OWNER} failed in claims('one.toy') (KeyError: 'surprise')" in cause
 
 
-def test_what_openslide_refuses_is_read_when_its_resolution_is_stated(shared_data: Path) -> None:
-    formats = shared_data / "slides-formats"
-    with (
-        open_slide(formats / "negative" / "unsupported-webp.tiff", mpp=0.5) as webp,
-        open_slide(formats / "CMU-1-Small-Region.svs") as original,
-    ):
-        assert webp.dimensions == original.dimensions
-        difference = np.abs(webp.thumbnail(300).astype(int) - original.thumbnail(300))
-        assert difference.mean() < 3
+CRASHING_OPEN = """
+@dataclass(frozen=True)
+class Crashing(ToyReader):
+    rank: ClassVar[int] = 1
+
+    def claims(self, path, head):
+        return path.suffix == ".toy"
+
+    def open(self, path, slide_id, mpp):
+        raise ZeroDivisionError("surprise")
+"""
 
 
-# --- decompression bombs --------------------------------------------------------------------------------------------
+def test_a_crash_in_open_fails_that_slide_alone(install: Install, toy: Path, png: Path) -> None:
+    install(CRASHING_OPEN, "Crashing")
+    error = refusal(toy)
+    assert error.cause == f"{OWNER} failed in open('one.toy') (ZeroDivisionError: surprise)"
+    assert plugins.DISABLED_VARIABLE in error.fix
+    with open_slide(png, mpp=0.5) as slide:
+        assert slide.notes == ()
 
 
-def png_header(width: int, height: int) -> bytes:
-    """Return a PNG that claims a size and holds almost nothing."""
-
-    def chunk(kind: bytes, data: bytes) -> bytes:
-        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-
-    head = chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0))
-    return b"\x89PNG\r\n\x1a\n" + head + chunk(b"IDAT", zlib.compress(b"\0" * 1000)) + chunk(b"IEND", b"")
+def test_a_file_is_not_read_as_something_else_after_a_crash(install: Install, png: Path) -> None:
+    install(CRASHING_OPEN, "Crashing")
+    assert OWNER in refusal(png.rename(png.with_suffix(".toy"))).cause
 
 
-@pytest.mark.parametrize("side", [14_000, 40_000, 2**31 - 1])
-def test_bombs_are_refused_before_they_are_decoded(side: int, tmp_path: Path) -> None:
-    path = tmp_path / "bomb.png"
-    path.write_bytes(png_header(side, side))
-    message = refusal(path, mpp=0.5)
-    assert "178,956,970 pixels" in message
-    assert "pyramidal" in message
+def test_a_build_reports_the_crash_and_goes_on(
+    install: Install, toy: Path, tiny_slides: Path, tiny_config: Path, tmp_path: Path, slideseek: Any
+) -> None:
+    install(CRASHING_OPEN, "Crashing")
+    archive = tmp_path / "mixed"
+    assert slideseek("init", archive, "--config", tiny_config).code == 0
+    assert slideseek("add", toy, tiny_slides / "s0.png", tiny_slides / "s1.png", "--mpp", 1, "-a", archive).code == 0
+    done = slideseek("build", "-a", archive)
+    assert done.code == 3, done.out + done.err
+    assert OWNER in " ".join((done.out + done.err).split())
+    found = slideseek("search", "s0", "-a", archive, "--json").json
+    assert [hit["slide"]["id"] for hit in found["hits"]] == ["s1"]
 
 
-def test_large_images_below_the_limit_give_no_warning(tmp_path: Path) -> None:
-    path = tmp_path / "large.png"
-    path.write_bytes(png_header(12_000, 10_000))
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert "truncated" in refusal(path, mpp=0.5)
+CRASHING_READ = """
+class Torn(ArraySlide):
+    def _read_level(self, level, xy, size):
+        raise IndexError("surprise")
 
 
-def test_the_limit_holds_without_pillows_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", None)
-    path = tmp_path / "bomb.png"
-    path.write_bytes(png_header(14_000, 14_000))
-    assert "178,956,970 pixels" in refusal(path, mpp=0.5)
+@dataclass(frozen=True)
+class Crashing(ToyReader):
+    def open(self, path, slide_id, mpp):
+        return Torn(np.zeros((50, 70, 3), np.uint8), 1.0, slide_id)
+"""
 
 
-def test_untiled_tiff_beyond_the_limit(write_tiff: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    path = write_tiff(tile=16)
-    monkeypatch.setattr("slideseek_components.readers.tiff_reader.MAX_PLAIN_PIXELS", 96 * 64 - 1)
-    monkeypatch.setattr("openslide.OpenSlide.detect_format", classmethod(lambda *_: None))
-    assert f"{MAX_PLAIN_PIXELS:,} pixels" in refusal(path, mpp=0.5)
+def test_a_crash_while_pixels_are_read_is_the_readers(install: Install, toy: Path) -> None:
+    """It is not taken for a crash of the selector that was reading."""
+    install(CRASHING_READ, "Crashing")
+    with open_slide(toy) as slide, pytest.raises(PluginError) as caught:
+        slide.thumbnail(20)
+    assert caught.value.cause == f"{OWNER} failed in reading 'one' (IndexError: surprise)"
 
 
-# --- plain images ---------------------------------------------------------------------------------------------------
+DECLINING = """
+from slideseek.slides.slide_errors import DeclinedError
 
 
-def test_id_and_resolution_are_the_callers(tmp_path: Path) -> None:
-    path = tmp_path / "photo.png"
-    picture().save(path)
-    with open_slide(path, mpp=0.5) as slide:
-        assert isinstance(slide, Slide)
-        assert (slide.id, slide.mpp, slide.format, slide.objective) == ("photo", 0.5, "png", None)
-        assert slide.dimensions == (60, 40)
-    with open_slide(path, "case-1", 0.25) as slide:
-        assert (slide.id, slide.mpp) == ("case-1", 0.25)
+@dataclass(frozen=True)
+class Declining(ToyReader):
+    rank: ClassVar[int] = 1
+
+    def claims(self, path, head):
+        return True
+
+    def open(self, path, slide_id, mpp):
+        raise DeclinedError("not mine")
+"""
 
 
-def test_without_a_resolution_a_plain_image_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "photo.png"
-    picture().save(path)
-    assert "--mpp" in refusal(path)
+def test_a_reader_may_leave_a_file_to_the_next(install: Install, toy: Path, png: Path) -> None:
+    install(DECLINING, "Declining")
+    with open_slide(png, mpp=0.5) as slide:
+        assert (slide.format, slide.notes) == ("png", ())
+    assert refusal(toy).cause == "one.toy is not a slide that OpenSlide or Pillow can read"
 
 
-@pytest.mark.parametrize("kind", ["png", "jpeg"])
-@pytest.mark.parametrize("dpi", [72, 96, 300])
-def test_print_densities_are_no_resolution(kind: str, dpi: int, tmp_path: Path) -> None:
-    path = tmp_path / f"photo.{kind}"
-    picture().save(path, kind, dpi=(dpi, dpi))
-    message = refusal(path)
-    assert "screen or print density" in message
-    assert f"of {25_400 / dpi:.3g}"[:-1] in message
+def test_readers_are_asked_by_rank(install: Install) -> None:
+    install()
+    readers, unusable = reader._installed()
+    assert [owner.use for owner, _ in readers] == ["openslide", "tiff", "toy", "image"]
+    assert unusable == ()
 
 
-def test_a_real_density_counts(tmp_path: Path) -> None:
-    path = tmp_path / "photo.png"
-    picture().save(path, dpi=(50_800, 50_800))
-    with open_slide(path) as slide:
-        assert slide.mpp == pytest.approx(0.5, rel=1e-3)
+HALF = """
+@dataclass(frozen=True)
+class Half:
+    rank: ClassVar[int] = 1
 
-
-@pytest.mark.parametrize("mode", ["RGB", "RGBA", "P", "CMYK", "YCbCr"])
-def test_colour_modes(mode: str, tmp_path: Path) -> None:
-    path = tmp_path / ("photo.jpg" if mode in ("CMYK", "YCbCr") else "photo.png")
-    picture(mode).save(path, **({"quality": 100, "subsampling": 0} if path.suffix == ".jpg" else {}))
-    with open_slide(path, mpp=0.5) as slide:
-        got = slide.read((0, 0), 40, 0.5)
-    assert np.abs(got[20, 5].astype(int) - (200, 40, 80)).max() <= 6
-    assert np.abs(got[20, 38].astype(int) - (30, 160, 220)).max() <= 6
-
-
-def test_grey_and_black_and_white(tmp_path: Path) -> None:
-    for mode, bright in (("L", 180), ("1", 255)):
-        grey = np.zeros((30, 30), np.uint8)
-        grey[:, 15:] = bright
-        Image.fromarray(grey).convert(mode).save(tmp_path / "grey.png")
-        with open_slide(tmp_path / "grey.png", mpp=0.5) as slide:
-            got = slide.read((0, 0), 30, 0.5)
-        assert got[5, 5].tolist() == [0, 0, 0]
-        assert got[5, 25].tolist() == [bright] * 3
-
-
-def test_transparency_shows_white(tmp_path: Path) -> None:
-    image = picture("RGBA")
-    image.putalpha(Image.new("L", image.size, 0))
-    image.save(tmp_path / "clear.png")
-    with open_slide(tmp_path / "clear.png", mpp=0.5) as slide:
-        assert (slide.read((0, 0), 20, 0.5) == 255).all()
-        assert slide.filled == 400
-
-
-@pytest.mark.parametrize(("bits", "top"), [(16, 65_535), (12, 4_095), (10, 1_023), (8, 255)])
-@pytest.mark.parametrize("kind", ["png", "tif"])
-def test_deep_grey_keeps_its_contrast(bits: int, top: int, kind: str, tmp_path: Path) -> None:
-    ramp = np.linspace(0, top, 256).astype(np.uint16)[None, :].repeat(20, axis=0)
-    path = tmp_path / f"deep.{kind}"
-    if kind == "png":
-        Image.fromarray(ramp).save(path)
-    else:
-        tifffile.imwrite(path, ramp)
-    with open_slide(path, mpp=0.5) as slide:
-        got = slide.read((0, 0), 256, 0.5)[10]
-    assert np.abs(got[:, 0].astype(int) - np.arange(256)).max() <= 1
-    assert (got[:, 0] == got[:, 2]).all()
-
-
-# --- TIFF that OpenSlide refuses ------------------------------------------------------------------------------------
-
-
-def rgb_array() -> np.ndarray:
-    return np.asarray(picture(size=(64, 48)))
+    def claims(self, path, head):
+        return True
+"""
+SHORT = """
+@dataclass(frozen=True)
+class Short(ToyReader):
+    def open(self, path):
+        return None
+"""
+UNRANKED = """
+@dataclass(frozen=True)
+class Unranked(ToyReader):
+    rank: ClassVar[str] = "first"
+"""
+NEEDY = """
+@dataclass(frozen=True)
+class Needy(ToyReader):
+    speed: int
+"""
 
 
 @pytest.mark.parametrize(
-    "options",
+    ("code", "target", "reason"),
     [
-        {},
-        {"compression": "lzw"},
-        {"compression": "zlib", "predictor": True},
-        {"planarconfig": "separate"},
-        {"compression": "webp", "tile": (16, 16), "compressionargs": {"lossless": True}},
+        (HALF, "Half", "class Half lacks open of the reader interface"),
+        (SHORT, "Short", "cannot be called as open(path, slide_id, mpp)"),
+        (UNRANKED, "Unranked", "has the rank 'first', not a whole number"),
+        (NEEDY, "Needy", "missing 1 required positional argument: 'speed'"),
+        ("", "Absent", "cannot be imported"),
+        ("import a_library_that_is_absent\n", "ToyReader", "No module named 'a_library_that_is_absent'"),
     ],
-    ids=["strips", "lzw", "predictor", "planes", "webp"],
+    ids=["half", "short", "unranked", "needy", "absent", "import"],
 )
-def test_tiff_kinds(options: dict[str, object], tmp_path: Path) -> None:
-    path = tmp_path / "odd.tif"
-    image = rgb_array()
-    data = np.moveaxis(image, -1, 0) if "planarconfig" in options else image
-    tifffile.imwrite(path, data, photometric="rgb", resolution=(2e4, 2e4), resolutionunit="CENTIMETER", **options)
-    with open_slide(path) as slide:
-        assert slide.format == "tiff"
-        assert slide.mpp == pytest.approx(0.5)
-        assert np.array_equal(slide.read((0, 0), 48, 0.5), image[:, :48])
+def test_what_is_no_reader_is_left_out_and_named(
+    install: Install, code: str, target: str, reason: str, toy: Path, png: Path
+) -> None:
+    install(code, target)
+    with open_slide(png, mpp=0.5) as slide:
+        assert slide.format == "png"
+    cause = refusal(toy).cause
+    assert OWNER in cause
+    assert reason in cause
 
 
-def test_tiff_of_16_bit_colour(tmp_path: Path) -> None:
-    path = tmp_path / "deep.tif"
-    tifffile.imwrite(path, rgb_array().astype(np.uint16) * 257, photometric="rgb")
-    with open_slide(path, mpp=0.5) as slide:
-        got = slide.read((0, 0), 48, 0.5)
-    assert np.abs(got.astype(int) - rgb_array()[:, :48]).max() <= 4
+def test_what_it_opens_must_be_a_slide(install: Install, toy: Path) -> None:
+    code = """
+    @dataclass(frozen=True)
+    class Wrong(ToyReader):
+        def open(self, path, slide_id, mpp):
+            return np.zeros((5, 5, 3), np.uint8)
+    """
+    install(code, "Wrong")
+    assert refusal(toy).cause == f"{OWNER} opened one.toy as ndarray, not as a PyramidSlide"
 
 
-@pytest.mark.parametrize("mode", ["P", "L", "1", "CMYK", "RGBA"])
-def test_tiff_modes(mode: str, tmp_path: Path) -> None:
-    path = tmp_path / "mode.tif"
-    image = picture(mode, (64, 48))
-    image.save(path)
-    with open_slide(path, mpp=0.5) as slide:
-        got = slide.read((0, 0), 48, 0.5)
-    assert np.abs(got.astype(int) - np.asarray(image.convert("RGB"))[:, :48]).max() <= 2
+def test_plugins_are_looked_up_once(png: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = []
+
+    def load(**options: Any) -> plugins.Registry:
+        calls.append(options)
+        return plugins.load_registry(**options)
+
+    monkeypatch.setattr(reader, "load_registry", load)
+    reader._installed.cache_clear()
+    for _ in range(3):
+        open_slide(png, mpp=0.5).close()
+    assert len(calls) == 1
 
 
-def test_tiff_where_zero_is_white(tmp_path: Path) -> None:
-    path = tmp_path / "inverted.tif"
-    tifffile.imwrite(path, np.full((20, 20), 10, np.uint8), photometric="miniswhite")
-    with open_slide(path, mpp=0.5) as slide:
-        assert (slide.read((0, 0), 20, 0.5) == 245).all()
-
-
-def test_tiff_of_many_channels_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "channels.tif"
-    tifffile.imwrite(path, np.zeros((20, 30, 7), np.uint8), photometric="minisblack", planarconfig="contig")
-    assert "(20, 30, 7)" in refusal(path, mpp=0.5)
-
-
-def test_garbage_after_a_tiff_header(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    path = tmp_path / "garbage.tif"
-    path.write_bytes(b"II*\0" + bytes(range(256)) * 8)
-    assert "truncated or damaged" in refusal(path, mpp=0.5)
-    assert capfd.readouterr().err == ""
-
-
-def test_every_image_error_is_a_refusal(tmp_path: Path) -> None:
-    rng = np.random.default_rng(0)
-    buffer = io.BytesIO()
-    picture().save(buffer, "png")
-    for trial in range(40):
-        content = bytearray(buffer.getvalue())
-        for place in rng.integers(8, len(content), 6):
-            content[place] = rng.integers(0, 256)
-        path = tmp_path / f"{trial}.png"
-        path.write_bytes(content)
-        try:
-            open_image(path, "x", 0.5).thumbnail(32)
-        except SlideError as error:
-            assert "\n" not in str(error)
+def test_importing_the_module_imports_no_reader() -> None:
+    code = "import sys, slideseek.slides.reader; print({'openslide', 'tifffile'} & set(sys.modules))"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "set()\n"
