@@ -81,15 +81,8 @@ def test_hook_is_documented_with_its_signature(hook: Any) -> None:
 
 
 def test_there_are_hooks_and_interfaces_to_document() -> None:
-<<<<<<< HEAD:tests/apps/testing/test_kit_docs.py
-    assert len(HOOKS) == 7
-    assert {"Selector", "Featurizer", "Encoder", "Trainable", "Index", "Reranker", "Slide"} <= {
-        p.__name__ for p in PROTOCOLS
-    }
-=======
     assert {hook.__name__ for hook in HOOKS} == set(plugins.HOOKS.values())
     assert {"Selector", "Featurizer", "Encoder", "Trainable", "Index", "Slide"} <= {p.__name__ for p in PROTOCOLS}
->>>>>>> 6d31c3179029e0dbff4d3f8fd3ace73bcb8b9474:tests/core/testing/test_kit_docs.py
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS, ids=lambda protocol: protocol.__name__)
