@@ -11,11 +11,11 @@ from slideseek.errors import PluginError, SlideseekError, one_line
 from slideseek.interfaces import Described, implements
 from slideseek.plugins import ComponentKind, Registration, Registry
 from slideseek_apps.doctor.finding import Finding, State, counted
-from slideseek_apps.testing import run_checks
 from slideseek_apps.testing.checks import Check
 from slideseek_apps.testing.components import component_checks
 from slideseek_apps.testing.encoders import encoder_checks
 from slideseek_apps.testing.indexes import index_checks
+from slideseek_apps.testing.run import run_checks
 from slideseek_apps.testing.selectors import selector_checks
 
 BUNDLED = "slideseek"
