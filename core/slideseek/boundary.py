@@ -269,7 +269,15 @@ class CheckedIndex:
         return found
 
     def probe(self, codes: Sequence[Code]) -> None:
-        """Try the index, which is empty, with a few codes."""
+        """Try the index, which is empty, with a few codes: every way to search it."""
+        nearest = self.probe_nearest(codes)
+        among: Mask = np.ones(len(codes), np.bool_)
+        among[self.row_of[nearest.slide_id]] = False
+        self.search(codes[0], len(codes), among)
+        self.search_many(codes, len(codes), among)
+
+    def probe_nearest(self, codes: Sequence[Code]) -> Hit:
+        """Add a few codes to the index, which is empty, and return what is nearest to the first: an equal code."""
         code, owner = codes[0], self.owner
         self.add(codes)
         owner.check_ids(self.ids, [one.slide_id for one in codes])
@@ -279,10 +287,7 @@ class CheckedIndex:
             raise owner.wrong("does not find a code itself as the nearest: distances must grow with difference")
         if len(hits) > sum(one.space == code.space for one in codes):
             raise owner.wrong("finds codes of another space, which cannot be compared")
-        among: Mask = np.ones(len(codes), np.bool_)
-        among[self.row_of[hits[0].slide_id]] = False
-        self.search(code, len(codes), among)
-        self.search_many(codes, len(codes), among)
+        return hits[0]
 
     def save(self, folder: Path) -> None:
         """Write the index into the existing empty `folder`."""

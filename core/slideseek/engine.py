@@ -283,10 +283,11 @@ def make_engine(config: EngineConfig, registry: Registry, probe: bool = True) ->
     probe: also try the components on toy data, so that a plugin that breaks its protocol is named now.
     """
     parts: dict[ComponentKind, Any] = {}
-    owners = {kind: Owner.of(registry, kind, config.component(kind).use) for kind in config.kinds}
+    owners: dict[ComponentKind, Owner] = {}
     for kind in config.kinds:
         key = "rerank" if kind == "reranker" else kind
         parts[kind] = make_component(registry, config.component(kind), f"engine.{config.name}.{key}")
+        owners[kind] = Owner.of(registry, kind, config.component(kind).use)
         owners[kind].check_signatures(parts[kind])
     featurizer, encoder, selector = parts["featurizer"], parts["encoder"], parts["selector"]
     owner = owners["encoder"]

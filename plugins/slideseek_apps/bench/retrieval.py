@@ -40,15 +40,15 @@ class _FilledIndex:
         held = [run.records[i] for i in fold.among if run.records[i].id in encoded.codes]
         # In the order of opaque ids: the order of real ids may say something about labels.
         codes = [encoded.codes[record.id] for record in sorted(held, key=lambda record: opaque[record.id])]
-        try:
-            if codes:
-                run.plan.make_index().probe(codes[:3])
-        except PluginError as error:
-            raise run.opaque.with_real_ids(error) from error
         self._index = run.plan.make_index()
         self._index.add(codes)
         ids, stored = list(self._index.ids), self._index.nbytes
         self._index.owner.check_ids(ids, [code.slide_id for code in codes])
+        try:
+            if codes:  # negated distances pass every check of hits
+                run.plan.make_index().probe_nearest(codes[:3])
+        except PluginError as error:
+            raise run.opaque.with_real_ids(error) from error
         run.costs.stored.append(stored / max(1, len(codes)))
         by_id = {opaque[record.id]: record for record in held}
         self._records = {name: by_id[name] for name in ids}
