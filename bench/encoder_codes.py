@@ -1,4 +1,4 @@
-"""Fit an encoder on one split of a feature set and keep the codes of all slides, with what they cost."""
+"""Fit an encoder on one split of a feature set, and keep how far its codes are apart and what they cost."""
 
 from __future__ import annotations
 
@@ -7,15 +7,16 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from dataclasses import fields as dataclass_fields
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bench.encoder_sets import FeatureSet, Protocol, Split
 from slideseek.interfaces import BatchEncoder, Encoder, Index, Trainable
-from slideseek.types import Bag, Code
+from slideseek.types import Bag, Code, CodeSpec
 from slideseek_components.indexes.cosine import Cosine
 from slideseek_components.indexes.hamming import Hamming
 
@@ -31,34 +32,42 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Coded:
-    """What one fit gave: the distance of every slide to every slide, and the costs.
+class Cost:
+    """What an encoder costs. code_bytes: per slide. encode_ms: per slide, coded together where the encoder can. fit_s:
+    seconds of one thread. peak_mb: memory above what the process had before."""
 
-    near: float64 (slides, slides), from the row's slide as a query; inf where codes are not comparable. code_bytes: per
-    slide. encode_ms: per slide, coded together where the encoder can. fit_s: seconds of one thread. peak_mb: memory
-    above what the process had before.
-    """
-
-    near: NDArray[np.float64]
     code_bytes: float
     encode_ms: float
     fit_s: float
     peak_mb: float
 
 
-def coded(features: FeatureSet, entry: Entry, seed: int, protocol: Protocol, split: Split, keep: Path) -> Coded:
-    """Return what `entry` gives on a split, from `keep` if it is there."""
+Near: TypeAlias = NDArray[np.float64]
+"""(slides, slides): the distance of every slide as a query to every slide, inf where codes are not comparable."""
+
+
+def near_of(features: FeatureSet, entry: Entry, seed: int, protocol: Protocol, split: Split, keep: Path) -> Near:
+    """Return the distances after a fit of `entry` on a split, from the folder `keep` if they are there."""
     file = keep / file_name(f"{features.name} {entry.name} {seed} {protocol} {split.number}.npz")
     if not file.exists():
-        found = compute(features, entry, seed, split)
-        unfinished = file.with_suffix(".unfinished.npz")
-        np.savez(unfinished, **vars(found))
-        unfinished.replace(file)
+        _write(file, near=measured(features, entry, seed, split)[0])
     with np.load(file) as stored:
-        return Coded(stored["near"], *(float(stored[k]) for k in ("code_bytes", "encode_ms", "fit_s", "peak_mb")))
+        near: Near = stored["near"]
+        return near
 
 
-def compute(features: FeatureSet, entry: Entry, seed: int, split: Split) -> Coded:
+def cost_of(features: FeatureSet, entry: Entry, split: Split, keep: Path) -> Cost:
+    """Return what `entry` costs on a split with nothing shared, from the folder `keep` if it is there."""
+    file = keep / file_name(f"{features.name} {entry.name} cost.npz")
+    if not file.exists():
+        SHARED.clear()
+        _write(file, **vars(measured(features, entry, 0, split)[1]))
+        SHARED.clear()
+    with np.load(file) as stored:
+        return Cost(*(float(stored[item.name]) for item in dataclass_fields(Cost)))
+
+
+def measured(features: FeatureSet, entry: Entry, seed: int, split: Split) -> tuple[Near, Cost]:
     """Fit `entry` on the training slides of a split, and code and compare all slides."""
     encoder = entry.make(seed, len(set(features.labels)))
     order = np.random.default_rng([seed, 99]).permutation(len(features.bags)) if entry.shuffled else None
@@ -69,14 +78,51 @@ def compute(features: FeatureSet, entry: Entry, seed: int, split: Split) -> Code
         fitted = time.process_time()
         codes = encode(encoder, features.bags)
         done = time.process_time()
-    count = len(codes)
-    return Coded(
-        distances(codes, encoder.spec(features.bags[0].width).kind == "bits"),
-        sum(code.nbytes for code in codes) / count,
-        1000 * (done - fitted) / count,
-        fitted - start,
-        peak.megabytes,
-    )
+    near = distances(codes, encoder.spec(features.bags[0].width).kind == "bits")
+    size = sum(code.nbytes for code in codes) / len(codes)
+    return near, Cost(size, 1000 * (done - fitted) / len(codes), fitted - start, peak.megabytes)
+
+
+SHARED: dict[tuple[str, ...], tuple[Encoder, dict[str, Code]]] = {}
+"""The encoder that was fitted last, under its options and training slides, and the codes it gave."""
+
+
+class Once(Trainable, BatchEncoder):
+    """An encoder that several rows contain and that learns nothing from labels: fitted once for each split."""
+
+    def __init__(self, encoder: Trainable) -> None:
+        self.encoder = encoder
+        self.name = "shared"
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Once:
+        return self
+
+    def spec(self, width: int) -> CodeSpec:
+        return self.encoder.spec(width)
+
+    def fit(self, bags: Sequence[Bag], labels: Sequence[str], groups: Sequence[str]) -> None:
+        key = (repr(self.encoder), *(bag.slide_id for bag in bags))
+        if key not in SHARED:
+            self.encoder.fit(bags, [""] * len(bags), groups)
+            SHARED.clear()
+            SHARED[key] = self.encoder, {}
+        self.key = key
+
+    def encode(self, bag: Bag) -> Code:
+        return self.encode_many([bag])[0]
+
+    def encode_many(self, bags: Sequence[Bag]) -> list[Code]:
+        encoder, codes = SHARED[self.key]
+        for bag in bags:
+            if bag.slide_id not in codes:
+                codes[bag.slide_id] = encoder.encode(bag)
+        return [codes[bag.slide_id] for bag in bags]
+
+    def save(self, folder: Path) -> None:
+        raise NotImplementedError
+
+    def load(self, folder: Path) -> None:
+        raise NotImplementedError
 
 
 def training(
@@ -139,6 +185,13 @@ def resident() -> int:
         return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except OSError:
         return 0
+
+
+def _write(file: Path, **arrays: Any) -> None:
+    """Write arrays under a temporary name first, so that a run that was stopped leaves no half of a file."""
+    unfinished = file.with_suffix(".unfinished.npz")
+    np.savez_compressed(unfinished, **arrays)
+    unfinished.replace(file)
 
 
 def file_name(name: str) -> str:
