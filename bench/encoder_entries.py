@@ -42,14 +42,16 @@ def old_best(seed: int, labels: int) -> Encoder:
     return DeepSparseBinaryFisherVector(seed=seed, labels=labels, bits=5000, device="cpu", **OLD_BEST)
 
 
-def deep(seed: int) -> Encoder:
-    """Return the float code of the deep encoders' preset `best`, before it is projected."""
-    return Once(DeepFisherVector(preset="best", projection="none", seed=seed, device="cpu"))
+def deep(seed: int, shared: bool = True) -> Encoder:
+    """Return the float code of the deep encoders' preset `best`, before it is projected; shared: by several rows."""
+    made = DeepFisherVector(preset="best", projection="none", seed=seed, device="cpu")
+    return Once(made) if shared else made
 
 
-def recommended(seed: int, **options: Any) -> Encoder:
+def recommended(seed: int, shared: bool = True, **options: Any) -> Projected:
     """Return the encoder that `slideseek init` writes: mean and spread of the features beside the deep code."""
-    return Projected(of=Joined(of=(GmmFisher(components=1, seed=seed), deep(seed))), seed=seed, **options)
+    spread = GmmFisher(components=1, patches=20_000, seed=seed)
+    return Projected(of=Joined(of=(spread, deep(seed, shared))), seed=seed, **options)
 
 
 def entries(changes: tuple[str, ...] = ()) -> list[Entry]:

@@ -2,9 +2,10 @@
 
     OMP_NUM_THREADS=1 python -m bench.recommended_speed
 
-3,761 slides with bags of real sizes (median 32, 90 % at most 66, at most 213 patches) of 1,024 random features, made when
-they are asked for, as an archive reads them: the features of all slides are never in memory. Targets: fit in 15
-minutes, a slide in 20 ms from its features. Exits with 1 if one is missed.
+3,761 slides with bags of real sizes (median 32, 90 % at most 66, at most 213 patches) of 1,024 random features, made
+when they are asked for, as an archive reads them: the features of all slides are never in memory. Times are those of
+one CPU thread, which other work on the machine hardly changes; the wall clock is printed beside the fit. Targets: fit
+in 15 minutes, a slide in 20 ms from its features. Exits with 1 if one is missed.
 """
 
 from __future__ import annotations
@@ -19,11 +20,8 @@ import numpy as np
 import torch
 
 from bench.encoder_codes import Peak
+from bench.encoder_entries import recommended
 from slideseek.types import Bag
-from slideseek_components.encoders.deep_fv import DeepFisherVector
-from slideseek_components.encoders.gmm_fv import GmmFisher
-from slideseek_components.encoders.joined import Joined
-from slideseek_components.encoders.projected import Projected
 
 FIT_MINUTES = 15.0
 ENCODE_MS = 20.0
@@ -65,24 +63,23 @@ def main() -> None:
     torch.set_num_threads(1)
     bags = MadeBags(given.slides, given.width)
     patches = int(bags.sizes.sum())
-    print(
-        f"{len(bags)} slides, {patches:,} patches of {given.width} features ({patches * given.width * 4 / 2**20:.0f} MB)"
-    )
-    deep = DeepFisherVector(preset="best", projection="none", device="cpu")
-    encoder = Projected(of=Joined(of=(GmmFisher(components=1), deep)))
+    megabytes = patches * given.width * 4 / 2**20
+    print(f"{len(bags)} slides, {patches:,} patches of {given.width} features ({megabytes:.0f} MB)")
+    encoder = recommended(shared=False, seed=0)
     with Peak() as peak:
-        start = time.perf_counter()
+        start, clock = time.process_time(), time.perf_counter()
         encoder.fit(bags, [str(label) for label in bags.labels], [str(i // 2) for i in range(len(bags))])
-        minutes = (time.perf_counter() - start) / 60
-    print(f"fit: {minutes:.1f} min (target {FIT_MINUTES:.0f}), peak memory {peak.megabytes:.0f} MB above the start")
+        minutes, clock = (time.process_time() - start) / 60, (time.perf_counter() - clock) / 60
+    print(f"fit: {minutes:.1f} min (target {FIT_MINUTES:.0f}; by the clock {clock:.1f})")
+    print(f"peak memory of the fit: {peak.megabytes:.0f} MB above the start")
     some = [bags[i] for i in range(min(given.timed, len(bags)))]
     encoder.encode(some[0])
-    start = time.perf_counter()
+    start = time.process_time()
     single = [encoder.encode(bag) for bag in some]
-    one = 1000 * (time.perf_counter() - start) / len(some)
-    start = time.perf_counter()
+    one = 1000 * (time.process_time() - start) / len(some)
+    start = time.process_time()
     together = [code for i in range(0, len(some), 64) for code in encoder.encode_many(some[i : i + 64])]
-    many = 1000 * (time.perf_counter() - start) / len(some)
+    many = 1000 * (time.process_time() - start) / len(some)
     same = all(a.rows.tobytes() == b.rows.tobytes() for a, b in zip(single, together))
     print(f"encode: {one:.1f} ms per slide alone (target {ENCODE_MS:.0f}), {many:.1f} ms together, same bits: {same}")
     sys.exit(0 if minutes < FIT_MINUTES and one < ENCODE_MS and same else 1)

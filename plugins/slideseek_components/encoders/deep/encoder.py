@@ -63,8 +63,9 @@ class DeepFisher(Checkpointed, BatchEncoder, ABC):
     all sites are comparable), labels = 0 has no classifier. hidden, latent, activation: the network. standardise: zero
     mean and unit variance per feature. clip: then limit features to this absolute value, 0 for no limit. lambda_rec,
     lambda_kl, lambda_cls: weights of Eq. 7 (lambda 1 to 3). kl_warmup: epochs over which the KL term grows to its
-    weight. epochs, batch_size, learning_rate, weight_decay, schedule: Adam. validation: share of the patients held out.
-    patience: stop after this many epochs without a better loss on them and take the best weights, 0 to never stop.
+    weight. epochs, batch_size, learning_rate, weight_decay, schedule: Adam. steps: stop after the epoch that reaches
+    this many steps, 0 for no limit. validation: share of the patients held out. patience: stop after this many epochs
+    without a better loss on them and take the best weights, 0 to never stop.
     layers: whose gradients the code may contain (such as `decoder` or `encoder.0`), all if empty. selection: keep the
     entries that vary most over training slides, or that separate the classes best. statistics: choose, centre and scale
     over the training slides of the same `site` (codes are then comparable only within a site; a site with one slide
@@ -89,6 +90,7 @@ class DeepFisher(Checkpointed, BatchEncoder, ABC):
     lambda_cls: float | None = None
     kl_warmup: int | None = None
     epochs: int | None = None
+    steps: int | None = None
     batch_size: int | None = None
     learning_rate: float | None = None
     weight_decay: float | None = None

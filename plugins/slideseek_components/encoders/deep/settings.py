@@ -35,6 +35,7 @@ class Settings:
     lambda_binary: float = 0.0
     kl_warmup: int = 0
     epochs: int = 150
+    steps: int = 0
     batch_size: int = 64
     learning_rate: float = 1e-3
     weight_decay: float = 0.0
@@ -124,6 +125,7 @@ PRESETS: dict[Preset, dict[str, Any]] = {
         "clip": 5.0,
         "lambda_kl": 0.1,
         "epochs": 10,
+        "steps": 4000,
         "layers": ("decoder",),
         "centre": True,
         "scale": True,
@@ -167,6 +169,7 @@ _LEAST = {
     "lambda_binary": 0,
     "kl_warmup": 0,
     "epochs": 0,
+    "steps": 0,
     "batch_size": 1,
     "weight_decay": 0,
     "patience": 0,
