@@ -33,10 +33,9 @@ class Entry:
 
 @dataclass(frozen=True)
 class Cost:
-    """What an encoder costs. code_bytes: per slide. encode_ms: per slide, coded together where the encoder can. fit_s:
-    seconds of one thread. peak_mb: memory above what the process had before."""
+    """What an encoder costs. encode_ms: per slide, coded together where the encoder can. fit_s: seconds of one thread.
+    peak_mb: memory above what the process had before."""
 
-    code_bytes: float
     encode_ms: float
     fit_s: float
     peak_mb: float
@@ -67,6 +66,14 @@ def cost_of(features: FeatureSet, entry: Entry, split: Split, keep: Path) -> Cos
         return Cost(*(float(stored[item.name]) for item in dataclass_fields(Cost)))
 
 
+def bytes_of(features: FeatureSet, entry: Entry) -> float:
+    """Return the mean size of a slide's code in bytes; nothing is fitted."""
+    spec = entry.make(0, len(set(features.labels))).spec(features.bags[0].width)
+    columns, kind = spec.row_shape
+    rows = float(np.mean([len(bag) for bag in features.bags])) if spec.many else 1.0
+    return rows * columns * kind.itemsize
+
+
 def measured(features: FeatureSet, entry: Entry, seed: int, split: Split) -> tuple[Near, Cost]:
     """Fit `entry` on the training slides of a split, and code and compare all slides."""
     encoder = entry.make(seed, len(set(features.labels)))
@@ -79,12 +86,11 @@ def measured(features: FeatureSet, entry: Entry, seed: int, split: Split) -> tup
         codes = encode(encoder, features.bags)
         done = time.process_time()
     near = distances(codes, encoder.spec(features.bags[0].width).kind == "bits")
-    size = sum(code.nbytes for code in codes) / len(codes)
-    return near, Cost(size, 1000 * (done - fitted) / len(codes), fitted - start, peak.megabytes)
+    return near, Cost(1000 * (done - fitted) / len(codes), fitted - start, peak.megabytes)
 
 
 SHARED: dict[tuple[str, ...], tuple[Encoder, dict[str, Code]]] = {}
-"""The encoder that was fitted last, under its options and training slides, and the codes it gave."""
+"""The encoders that were fitted on the last training slides, by options and slides, and the codes they gave."""
 
 
 class Once(Trainable, BatchEncoder):
@@ -94,6 +100,9 @@ class Once(Trainable, BatchEncoder):
         self.encoder = encoder
         self.name = "shared"
 
+    def __repr__(self) -> str:
+        return repr(self.encoder)
+
     def __deepcopy__(self, memo: dict[int, Any]) -> Once:
         return self
 
@@ -102,9 +111,10 @@ class Once(Trainable, BatchEncoder):
 
     def fit(self, bags: Sequence[Bag], labels: Sequence[str], groups: Sequence[str]) -> None:
         key = (repr(self.encoder), *(bag.slide_id for bag in bags))
+        if any(other[1:] != key[1:] for other in SHARED):
+            SHARED.clear()
         if key not in SHARED:
             self.encoder.fit(bags, [""] * len(bags), groups)
-            SHARED.clear()
             SHARED[key] = self.encoder, {}
         self.key = key
 

@@ -51,7 +51,8 @@ def deep(seed: int, shared: bool = True) -> Encoder:
 def recommended(seed: int, shared: bool = True, **options: Any) -> Projected:
     """Return the encoder that `slideseek init` writes: mean and spread of the features beside the deep code."""
     spread = GmmFisher(components=1, patches=20_000, seed=seed)
-    return Projected(of=Joined(of=(spread, deep(seed, shared))), seed=seed, **options)
+    joined = Joined(of=(spread, deep(seed, shared)))
+    return Projected(of=Once(joined) if shared else joined, seed=seed, **options)
 
 
 def entries(changes: tuple[str, ...] = ()) -> list[Entry]:

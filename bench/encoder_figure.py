@@ -18,13 +18,6 @@ class Scored(Protocol):
     def error(self) -> float: ...
 
 
-class Sized(Protocol):
-    """What a code costs."""
-
-    @property
-    def code_bytes(self) -> float: ...
-
-
 CURVE = "recommended"
 """Rows `recommended N bits` are joined to a curve."""
 
@@ -40,20 +33,18 @@ POINTS = {
 
 
 def draw(
-    panels: Mapping[str, tuple[Mapping[str, Mapping[str, Scored]], Mapping[str, Sized]]], file: Path, columns: int = 4
+    panels: Mapping[str, tuple[Mapping[str, Mapping[str, Scored]], Mapping[str, float]]], file: Path, columns: int = 4
 ) -> None:
-    """Write a figure of `panels`: title -> (row of the table -> measure -> score, row -> cost)."""
+    """Write a figure of `panels`: title -> (row of the table -> measure -> score, row -> bytes per slide)."""
     across = min(columns, len(panels))
     down = -(-len(panels) // across)
     figure = Figure(figsize=(3.3 * across, 2.9 * down + 0.6), layout="constrained")
     axes = figure.subplots(down, across, squeeze=False).ravel()
-    for panel, (title, (found, costs)) in zip(axes, panels.items()):
+    for panel, (title, (found, sizes_of)) in zip(axes, panels.items()):
         curve = [name for name in found if name.startswith(f"{CURVE} ") and name.endswith(" bits")]
         lines = {CURVE: ("#1f5fa8", curve)} | {name: (colour, [name]) for name, colour in POINTS.items()}
         for label, (colour, names) in lines.items():
-            own = sorted(
-                ((costs[name].code_bytes, found[name]["mAP"]) for name in names if name in found), key=lambda x: x[0]
-            )
+            own = sorted(((sizes_of[name], found[name]["mAP"]) for name in names if name in found), key=lambda x: x[0])
             if own:
                 sizes, scores = [size for size, _ in own], [score.mean for _, score in own]
                 errors = [score.error for _, score in own]

@@ -10,7 +10,8 @@ without a match among its candidates is not counted. Standard errors come from a
 are paired. `vs` lines are the mAP differences of the recommended encoder and of the deep one to the others.
 
 `--keep DIR` keeps the distances between slides, so that the table can be made in parts (`--sets`, `--encoders`) and
-goes on where it was stopped. `--change 'by = "site"'` adds a row: the recommended encoder with options changed.
+goes on where it was stopped. `--costs` fits every row once more, alone, and prints what it costs.
+`--change 'by = "site"'` adds a row: the recommended encoder with options changed.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
-from bench.encoder_codes import Cost, Entry, cost_of, near_of
+from bench.encoder_codes import Cost, Entry, bytes_of, cost_of, near_of
 from bench.encoder_entries import RECOMMENDED, RIVALS, entries
 from bench.encoder_scores import Score, rank, score
 from bench.encoder_sets import PROTOCOLS, FeatureSet, Protocol, Task, load_sets, splits, tasks_of
@@ -39,29 +40,28 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=DATA, help="folder that holds bags/*.npz")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--sets", nargs="*", default=[], help="ucsb, musk1, atlas, atlas2; all when left out")
-    parser.add_argument("--encoders", nargs="*", default=[], help="only rows whose name starts with one of these")
+    parser.add_argument("--encoders", nargs="*", default=[], help="only the rows with these names")
     parser.add_argument("--keep", type=Path, help="keep distances in this folder, and use those there")
+    parser.add_argument("--costs", action="store_true", help="measure the time and memory of each row, nothing shared")
     parser.add_argument("--change", action="append", default=[], metavar="TOML", help="a row with options changed")
     parser.add_argument("--figure", type=Path, help="draw quality against bytes per slide into this file")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         keep = given.keep or Path(temporary)
         keep.mkdir(parents=True, exist_ok=True)
-        rows = [
-            row
-            for row in entries(tuple(given.change))
-            if not given.encoders or row.name.startswith(tuple(given.encoders))
-        ]
-        drawn: dict[str, tuple[Scores, Mapping[str, Cost]]] = {}
+        rows = [row for row in entries(tuple(given.change)) if not given.encoders or row.name in given.encoders]
+        drawn: dict[str, tuple[Scores, Mapping[str, float]]] = {}
         for features in load_sets(given.data, given.sets):
             usable = [row for row in rows if fits(row, features)]
             compute(features, usable, given.seeds, keep)
-            costs = {row.name: cost_of(features, row, next(splits(features, "archive", 0)), keep) for row in usable}
+            sizes = {row.name: bytes_of(features, row) for row in usable}
+            first = next(splits(features, "archive", 0))
+            costs = {row.name: cost_of(features, row, first, keep) for row in usable} if given.costs else {}
             for task in tasks_of(features):
                 for protocol in PROTOCOLS:
                     found = {row.name: scored(task, row, protocol, given.seeds, keep) for row in usable}
-                    print_table(task, protocol, found, costs)
-                    drawn[f"{task.name}\n{protocol}"] = found, costs
+                    print_table(task, protocol, found, sizes, costs)
+                    drawn[f"{task.name}\n{PROTOCOLS[protocol].split(':')[0]}"] = found, sizes
         if given.figure:
             from bench.encoder_figure import draw  # only this needs matplotlib
 
@@ -98,19 +98,22 @@ def fits(row: Entry, features: FeatureSet) -> bool:
     return True
 
 
-def print_table(task: Task, protocol: Protocol, found: Scores, costs: Mapping[str, Cost]) -> None:
-    """Print one task under one protocol, and the paired differences."""
+def print_table(
+    task: Task, protocol: Protocol, found: Scores, sizes: Mapping[str, float], costs: Mapping[str, Cost]
+) -> None:
+    """Print one task under one protocol, and the paired differences. sizes: bytes per slide."""
     features = task.features
     patients, classes = len(set(features.groups)), len(set(task.targets))
     print(f"\n{task.name}: {len(features.bags)} slides, {patients} patients, {classes} classes; {PROTOCOLS[protocol]}")
-    print(f"{'':38s}        mAP   F1@1         F1@3   F1@5     bytes  ms/slide  fit s  peak MB")
+    head = f"{'':38s}        mAP   F1@1         F1@3   F1@5     bytes"
+    print(head + ("  ms/slide  fit s  peak MB" if costs else ""))
     for name, scores in found.items():
-        first, third, cost = scores["mAP"], scores["F1@3"], costs[name]
-        print(
+        first, third, cost = scores["mAP"], scores["F1@3"], costs.get(name)
+        line = (
             f"{name:38s} {first.mean:5.1f} +-{first.error:4.1f}  {scores['F1@1'].mean:5.1f}  {third.mean:5.1f} "
-            f"+-{third.error:4.1f}  {scores['F1@5'].mean:5.1f} {cost.code_bytes:9.0f} {cost.encode_ms:9.1f} "
-            f"{cost.fit_s:6.1f} {cost.peak_mb:8.0f}"
+            f"+-{third.error:4.1f}  {scores['F1@5'].mean:5.1f} {sizes[name]:9.0f}"
         )
+        print(line + (f" {cost.encode_ms:9.1f} {cost.fit_s:6.1f} {cost.peak_mb:8.0f}" if cost else ""))
     for name in COMPARED:
         for measure in ("mAP", "F1@3"):
             if name in found:
