@@ -1,63 +1,61 @@
-"""Draw what `python -m bench.encoders` found: quality against the number of bits, a panel a task."""
+"""Draw what `python -m bench.encoders` found: mAP against bytes per slide, a panel per task and protocol."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
 
-import numpy as np
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 
 
 class Scored(Protocol):
-    """A macro F1 in %, and its resampled values."""
+    """A measure in % and its standard error."""
 
     @property
     def mean(self) -> float: ...
     @property
-    def resampled(self) -> NDArray[np.float64]: ...
+    def error(self) -> float: ...
 
 
-LINES = {"yottixel": "#666666", "gmm-fv": "#b07d2b", "mean": "#7a9e3a"}
-"""Encoders without a number of bits, drawn as levels."""
+CURVE = "recommended"
+"""Rows `recommended N bits` are joined to a curve."""
 
-CURVES = {
-    "deep-sbfv best": "#1f5fa8",
-    "deep-bfv best": "#6ba3d6",
-    "deep-sbfv paper": "#b3282d",
-    "deep-bfv paper": "#e08a8c",
+POINTS = {
+    "yottixel": "#666666",
+    "mean": "#7a9e3a",
+    "vlad": "#8d6cab",
+    "gmm-fv": "#b07d2b",
+    "deep-sbfv old best 5000 bits": "#e08a8c",
+    "deep-sbfv best 5000 bits": "#b3282d",
+    "recommended, without labels": "#6ba3d6",
 }
 
 
-def draw(tasks: Mapping[str, Mapping[str, Scored]], bits: Sequence[int], file: Path) -> None:
-    """Write a figure of `tasks` (name -> row of the table -> score); curves go through the rows of each of `bits`."""
-    figure = Figure(figsize=(3.4 * len(tasks), 3.6), layout="constrained")
-    panels = figure.subplots(1, len(tasks), squeeze=False)[0]
-    for panel, (name, found) in zip(panels, tasks.items()):
-        for row, colour in LINES.items():
-            if row in found:
-                panel.axhline(found[row].mean, color=colour, linestyle=":", label=row)
-        for place, (start, colour) in enumerate(CURVES.items()):
-            # Rows of preset paper say their epochs between the name and the bits.
-            own = [row for row in found if row.startswith(start) and "conditioned" not in row]
-            points = {b: found[row] for b in bits for row in own if row.endswith(f" {b} bits")}
-            if points:
-                means = [score.mean for score in points.values()]
-                errors = [float(score.resampled.std()) for score in points.values()]
-                aside = 1.05 ** (place - 1.5)  # so that error bars do not hide each other
-                panel.errorbar(
-                    [b * aside for b in points], means, errors, color=colour, marker=".", capsize=2, label=start
-                )
+def draw(
+    panels: Mapping[str, tuple[Mapping[str, Mapping[str, Scored]], Mapping[str, float]]], file: Path, columns: int = 4
+) -> None:
+    """Write a figure of `panels`: title -> (row of the table -> measure -> score, row -> bytes per slide)."""
+    across = min(columns, len(panels))
+    down = -(-len(panels) // across)
+    figure = Figure(figsize=(3.3 * across, 2.9 * down + 0.6), layout="constrained")
+    axes = figure.subplots(down, across, squeeze=False).ravel()
+    for panel, (title, (found, sizes_of)) in zip(axes, panels.items()):
+        curve = [name for name in found if name.startswith(f"{CURVE} ") and name.endswith(" bits")]
+        lines = {CURVE: ("#1f5fa8", curve)} | {name: (colour, [name]) for name, colour in POINTS.items()}
+        for label, (colour, names) in lines.items():
+            own = sorted(((sizes_of[name], found[name]["mAP"]) for name in names if name in found), key=lambda x: x[0])
+            if own:
+                sizes, scores = [size for size, _ in own], [score.mean for _, score in own]
+                errors = [score.error for _, score in own]
+                panel.errorbar(sizes, scores, errors, color=colour, marker=".", capsize=2, label=label)
         panel.set_xscale("log")
-        panel.set_xticks(list(bits), [f"{b:,}" for b in bits], fontsize=8)
-        panel.minorticks_off()
-        panel.set_title(name)
-        panel.set_xlabel("bits")
+        panel.set_title(title, fontsize=9)
+        panel.set_xlabel("bytes per slide")
         panel.grid(alpha=0.25)
-    panels[0].set_ylabel("macro F1, %")
-    shown = {label: handle for panel in panels for handle, label in zip(*panel.get_legend_handles_labels())}
-    columns = min(len(shown), 2 * len(tasks))
-    figure.legend(shown.values(), shown.keys(), loc="outside lower center", ncols=max(1, columns), frameon=False)
+    for panel in axes[len(panels) :]:
+        panel.set_visible(False)
+    axes[0].set_ylabel("mAP, %")
+    shown = {label: handle for panel in axes for handle, label in zip(*panel.get_legend_handles_labels())}
+    figure.legend(shown.values(), shown.keys(), loc="outside lower center", ncols=4, frameon=False, fontsize=8)
     figure.savefig(file, dpi=110)

@@ -48,6 +48,8 @@ def register_encoders(register: Register) -> None:
         f"{here}.deep_sbfv:DeepSparseBinaryFisherVector",
         "sparse and binary deep-fv: the most informative bits",
     )
+    register("joined", f"{here}.joined:Joined", "several float codes side by side, each with the same say")
+    register("projected", f"{here}.projected:Projected", "a float code projected on what separates classes, as bits")
 
 
 @hookimpl

@@ -20,7 +20,7 @@ class DeepBinaryFisherVector(DeepFisher, Attributable):
 
     A bit is 1 where the (centred) gradient is above 0.
 
-    bits: entries of the gradient in a code, 0 for all.
+    bits: entries of the gradient in a code, 0 for all; of a projected code, its bits, 0 for 5,000.
 
     lambda_binary: weight of the squared distance to the sign (lambda 5).
     """
@@ -34,11 +34,16 @@ class DeepBinaryFisherVector(DeepFisher, Attributable):
     def _keep(self) -> int:
         return self.bits
 
+    def _bits(self) -> int:
+        return self.bits or 5000
+
     def _code(self, bag: Bag, values: Float32 | Float64) -> Code:
         return Code(bag.slide_id, np.packbits(values > 0)[None], self.space_of(bag))
 
     def contributions(self, bag: Bag, code: Code) -> Float64:
         """Split the share of equal bits of the bag's code and `code` over the patches; see `Attributable`."""
+        if self.projector_:
+            return self._projected_contributions(self.projector_, bag, code)
         mine, shares = self.encode(bag), self._patch_shares(bag)
         check_comparable(bag, mine, code)
         width = self.spec(bag.width).width

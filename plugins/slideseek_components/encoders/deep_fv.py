@@ -32,13 +32,18 @@ class DeepFisherVector(DeepFisher, Attributable):
     def _keep(self) -> int:
         return self.keep
 
-    def _code(self, bag: Bag, values: Float32 | Float64) -> Code:
+    def _floats(self, values: Float32 | Float64) -> Float64:
         row: Float64 = values.astype(np.float64)
         row = signed_root(row) if self.power else row
-        return Code(bag.slide_id, (unit(row) if self.l2 else row).astype(np.float32)[None], self.space_of(bag))
+        return unit(row) if self.l2 else row
+
+    def _code(self, bag: Bag, values: Float32 | Float64) -> Code:
+        return Code(bag.slide_id, self._floats(values).astype(np.float32)[None], self.space_of(bag))
 
     def contributions(self, bag: Bag, code: Code) -> Float64:
         """Split the cosine of the bag's code and `code` over the patches; see `Attributable`."""
+        if self.projector_:
+            return self._projected_contributions(self.projector_, bag, code)
         mine, shares = self.encode(bag), self._patch_shares(bag)
         with reproducible(1):
             return shares.weigh(directions(bag, mine, shares.mean(), code))

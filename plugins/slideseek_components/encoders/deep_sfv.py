@@ -28,6 +28,11 @@ class DeepSparseFisherVector(DeepFisherVector):
     def __post_init__(self) -> None:
         if not 0 <= self.cut < 1:
             raise ValueError(f"cut: at least 0 and below 1, not {self.cut}")
+        if self.projection not in (None, "none"):
+            raise ValueError(f"projection: none, because projected codes are not sparse, not {self.projection!r}")
+        self.projection = "none"
+        if self.preset == "best" and self.lambda_sparse is None:
+            self.lambda_sparse = 1e-4
         super().__post_init__()
 
     def _code(self, bag: Bag, values: Float32 | Float64) -> Code:

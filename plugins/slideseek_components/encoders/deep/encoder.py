@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -16,6 +16,7 @@ from slideseek.digests import digest_bytes
 from slideseek.errors import NotFittedError, SlideseekError
 from slideseek.interfaces import BatchEncoder, Checkpointed, Progress
 from slideseek.types import Bag, Code, CodeKind, CodeSpec, Float32, Float64
+from slideseek_components.encoders.attribution import check_comparable
 from slideseek_components.encoders.bags import finite_features
 from slideseek_components.encoders.deep.checkpoint import LogRow, write_log
 from slideseek_components.encoders.deep.contribution import PatchShares
@@ -37,6 +38,9 @@ from slideseek_components.encoders.deep.slide_gradients import Gradients, SlideI
 from slideseek_components.encoders.deep.trainer import Trainer
 from slideseek_components.encoders.deep.training_set import TrainingSet, survey
 from slideseek_components.encoders.model_file import deciding_options
+from slideseek_components.encoders.normalise import signed_root, unit
+from slideseek_components.encoders.projection.options import Binarise, By, Kind, ProjectorOptions
+from slideseek_components.encoders.projection.projector import Projector, TrainingCode, projected_spec
 
 
 @dataclass(frozen=True)
@@ -59,14 +63,17 @@ class DeepFisher(Checkpointed, BatchEncoder, ABC):
     all sites are comparable), labels = 0 has no classifier. hidden, latent, activation: the network. standardise: zero
     mean and unit variance per feature. clip: then limit features to this absolute value, 0 for no limit. lambda_rec,
     lambda_kl, lambda_cls: weights of Eq. 7 (lambda 1 to 3). kl_warmup: epochs over which the KL term grows to its
-    weight. epochs, batch_size, learning_rate, weight_decay, schedule: Adam. validation: share of the patients held out.
-    patience: stop after this many epochs without a better loss on them and take the best weights, 0 to never stop.
+    weight. epochs, batch_size, learning_rate, weight_decay, schedule: Adam. steps: stop after the epoch that reaches
+    this many steps, 0 for no limit. validation: share of the patients held out. patience: stop after this many epochs
+    without a better loss on them and take the best weights, 0 to never stop.
     layers: whose gradients the code may contain (such as `decoder` or `encoder.0`), all if empty. selection: keep the
     entries that vary most over training slides, or that separate the classes best. statistics: choose, centre and scale
     over the training slides of the same `site` (codes are then comparable only within a site; a site with one slide
     uses those of all), or over `all`. centre: subtract the training mean. scale: divide by the training standard
-    deviation. pool: patches the shuffle pool holds in memory. threads: CPU threads for training; the last bits of the
-    weights depend on it (encoding uses all threads PyTorch may use, and no bit depends on them). precision: of
+    deviation. projection, by, shrinkage, dimensions, binarise: project the normalised gradient as encoder `projected`
+    does; `none` for the gradient itself. pool: patches the shuffle pool holds in memory. threads: CPU threads for
+    training; the last bits of the weights depend on it (encoding uses all threads PyTorch may use, and no bit depends
+    on them). precision: of
     encoding. amp: train in bfloat16 on CUDA. device: where to run.
     """
 
@@ -85,6 +92,7 @@ class DeepFisher(Checkpointed, BatchEncoder, ABC):
     lambda_cls: float | None = None
     kl_warmup: int | None = None
     epochs: int | None = None
+    steps: int | None = None
     batch_size: int | None = None
     learning_rate: float | None = None
     weight_decay: float | None = None
@@ -96,6 +104,11 @@ class DeepFisher(Checkpointed, BatchEncoder, ABC):
     statistics: Statistics | None = None
     centre: bool | None = None
     scale: bool | None = None
+    projection: Kind | None = None
+    by: By | None = None
+    shrinkage: float | None = None
+    dimensions: int | None = None
+    binarise: Binarise | None = None
     seed: int = 0
     pool: int = 16_384
     threads: int = 1
@@ -106,6 +119,7 @@ class DeepFisher(Checkpointed, BatchEncoder, ABC):
     model_: Model | None = field(init=False, repr=False, compare=False, default=None)
     log_: list[LogRow] = field(init=False, repr=False, compare=False, default_factory=list)
     ready_: Ready | None = field(init=False, repr=False, compare=False, default=None)
+    projector_: Projector | None = field(init=False, repr=False, compare=False, default=None)
 
     name: ClassVar[str]
     kind: ClassVar[CodeKind]
@@ -120,6 +134,9 @@ class DeepFisher(Checkpointed, BatchEncoder, ABC):
             raise ValueError(f"device: auto, cpu, cuda or mps, not {self.device!r}")
         given = {item.name: getattr(self, item.name) for item in fields(self) if item.init}
         self.settings_ = resolved(self.preset, given | {"keep": self._keep()})
+        if self.kind == "bits" and self.settings_.projection != "none":
+            self.settings_ = replace(self.settings_, keep=0)  # `bits` are then those of the projected code
+        self._projection()
         if self.amp and (self.settings_.lambda_sparse or self.settings_.lambda_binary):
             raise ValueError(
                 "amp: cannot be used with lambda_sparse or lambda_binary, whose second derivatives need float32"
@@ -131,6 +148,14 @@ class DeepFisher(Checkpointed, BatchEncoder, ABC):
     @abstractmethod
     def _keep(self) -> int:
         """Return how many entries of the gradient the code contains, 0 for all."""
+
+    def _bits(self) -> int:
+        """Return how many bits a projected code has, 0 for floats."""
+        return 0
+
+    def _floats(self, values: Float32 | Float64) -> Float64:
+        """Return the float code that is projected: signed root and unit length of the values (M,)."""
+        return unit(signed_root(values.astype(np.float64)))
 
     @abstractmethod
     def _code(self, bag: Bag, values: Float32 | Float64) -> Code:
@@ -144,6 +169,9 @@ class DeepFisher(Checkpointed, BatchEncoder, ABC):
                 f"{self.name} cannot keep {self.settings_.keep} of {entries} gradient entries",
                 f"set {'bits' if self.kind == 'bits' else 'keep'} = {entries} or less, or make the network larger",
             )
+        projection = self._projection()
+        if projection:
+            return projected_spec(projection, self.settings_.keep or entries)
         return CodeSpec(self.kind, self.settings_.keep or entries)
 
     def fit(self, bags: Sequence[Bag], labels: Sequence[str], groups: Sequence[str]) -> None:
@@ -172,7 +200,9 @@ class DeepFisher(Checkpointed, BatchEncoder, ABC):
         threads = _threads(ready.gradients)
         with reproducible(1):
             means = ready.gradients.means(slides, threads)
-            return [self._code(bag, self._kept(model, bag).apply(_finite(bag, mean))) for bag, mean in zip(bags, means)]
+            return [
+                self._finish(bag, self._kept(model, bag).apply(_finite(bag, mean))) for bag, mean in zip(bags, means)
+            ]
 
     def gradient(self, bag: Bag) -> Float64:
         """Return the mean gradient of Eq. 15 over the chosen layers, before any selection: float64 (entries,)."""
@@ -185,12 +215,20 @@ class DeepFisher(Checkpointed, BatchEncoder, ABC):
 
     def save(self, folder: Path) -> None:
         """Write the network and what was learnt from its gradients into the existing empty `folder`."""
-        self._model().write(folder, self.name, deciding_options(self))
+        model = self._model()
+        model.write(folder, self.name, deciding_options(self))
         write_log(folder, self.log_)
+        if self.projector_:
+            (folder / "projection").mkdir()
+            self.projector_.save(folder / "projection", deciding_options(self), model.width)
 
     def load(self, folder: Path) -> None:
         """Restore what `save` wrote."""
-        self.model_ = Model.read(folder, self.name, deciding_options(self), self.settings_)
+        model, projection = Model.read(folder, self.name, deciding_options(self), self.settings_), self._projection()
+        projector = None
+        if projection:
+            projector, _ = Projector.load(folder / "projection", projection, deciding_options(self))
+        self.model_, self.projector_ = model, projector
         self.ready_, self.log_ = None, []
 
     def space_of(self, bag: Bag) -> str:
@@ -232,8 +270,10 @@ class DeepFisher(Checkpointed, BatchEncoder, ABC):
         gradients = self._prepared(model, device)
         with reproducible(1):
             kept = self._keep_entries(gradients, bags, labels, known)
+            model = Model(network, inputs, known.site_names, kept)
+            projector = self._learn_projection(model, gradients, bags, labels, groups)
         self.model_ = Model(network.cpu(), inputs, known.site_names, kept)
-        self.log_, self.ready_ = log, None
+        self.log_, self.ready_, self.projector_ = log, None, projector
 
     def _keep_entries(
         self, gradients: Gradients, bags: Sequence[Bag], labels: Sequence[str], known: TrainingSet
@@ -261,6 +301,49 @@ class DeepFisher(Checkpointed, BatchEncoder, ABC):
             common = keep_entries(spread(measured(order)), self.settings_)
             kept |= dict.fromkeys(lonely, common)
         return kept
+
+    def _projection(self) -> ProjectorOptions | None:
+        """Return how the normalised gradient is projected, None if it is not."""
+        own = self.settings_
+        if own.projection == "none":
+            return None
+        bits = self._bits()
+        return ProjectorOptions(own.projection, own.by, own.shrinkage, own.dimensions, bits, own.binarise, self.seed)
+
+    def _learn_projection(
+        self, model: Model, gradients: Gradients, bags: Sequence[Bag], labels: Sequence[str], groups: Sequence[str]
+    ) -> Projector | None:
+        """Learn the projection from the normalised gradients of the training slides, one at a time."""
+        projection = self._projection()
+        if projection is None:
+            return None
+        ready = Ready(gradients, {})
+
+        def codes(which: Sequence[int]) -> Iterator[TrainingCode]:
+            for i in which:
+                bag = bags[i]
+                if len(bag):
+                    mean = next(gradients.means([self._slide_input(model, ready, bag)]))
+                    yield TrainingCode(i, self._floats(self._kept(model, bag).apply(_finite(bag, mean))), bag.site)
+
+        return Projector.learn(projection, codes, labels, groups)
+
+    def _finish(self, bag: Bag, values: Float32 | Float64) -> Code:
+        """Turn the centred and scaled values, (M,), into the code of `bag`, projected or not."""
+        if self.projector_ is None:
+            return self._code(bag, values)
+        return Code(bag.slide_id, self.projector_.rows(self._floats(values)), self.space_of(bag))
+
+    def _projected_contributions(self, projector: Projector, bag: Bag, code: Code) -> Float64:
+        """Split the similarity of projected codes; the gradient is the mean of its patches' up to a factor."""
+        mine, shares = self.encode(bag), self._patch_shares(bag)
+        check_comparable(bag, mine, code)
+        with reproducible(1):
+            mean = shares.mean()
+            scale = 1.0 if shares.kept.scale is None else shares.kept.scale.astype(np.float64)
+            floats = self._floats(mean / scale)
+            factor = np.divide(floats, mean, out=np.zeros_like(mean), where=mean != 0)
+            return projector.attribute(floats, mine.rows, code.rows, lambda weights: shares.weigh(weights * factor))
 
     def _fingerprint(self, known: TrainingSet) -> str:
         """Return the digest of what affects the weights: a finished run can be reused for any choice of bits."""

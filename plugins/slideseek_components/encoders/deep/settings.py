@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeAlias, get_args
 
 from slideseek_components.encoders.deep.loss import LossWeights
 from slideseek_components.encoders.deep.network import Activation, Shape
+from slideseek_components.encoders.projection.options import Binarise, By, Kind
 
 Preset: TypeAlias = Literal["paper", "best"]
 Schedule: TypeAlias = Literal["constant", "cosine"]
@@ -34,6 +35,7 @@ class Settings:
     lambda_binary: float = 0.0
     kl_warmup: int = 0
     epochs: int = 150
+    steps: int = 0
     batch_size: int = 64
     learning_rate: float = 1e-3
     weight_decay: float = 0.0
@@ -46,6 +48,11 @@ class Settings:
     statistics: Statistics = "site"
     centre: bool = False
     scale: bool = False
+    projection: Kind = "none"
+    by: By = "both"
+    shrinkage: float = 0.0
+    dimensions: int = 512
+    binarise: Binarise = "hyperplanes"
 
     def __post_init__(self) -> None:
         for name, least in _LEAST.items():
@@ -112,16 +119,17 @@ PRESETS: dict[Preset, dict[str, Any]] = {
     "paper": {"lambda_sparse": 1e-4, "lambda_binary": 1e-4},
     "best": {
         "sites": 0,
-        "hidden": (128, 64, 32),
-        "latent": 32,
+        "labels": 0,
+        "hidden": (512, 128),
         "standardise": True,
         "clip": 5.0,
         "lambda_kl": 0.1,
-        "lambda_sparse": 1e-4,
-        "lambda_binary": 1e-4,
-        "epochs": 60,
+        "epochs": 10,
+        "steps": 4000,
         "layers": ("decoder",),
-        "selection": "separation",
+        "centre": True,
+        "scale": True,
+        "projection": "discriminant",
     },
 }
 
@@ -145,7 +153,9 @@ def resolved(preset: Preset, given: dict[str, Any]) -> Settings:
     return Settings(**values)
 
 
-CODING = {"layers", "keep", "selection", "statistics", "centre", "scale"}
+CODING = {"layers", "keep", "selection", "statistics", "centre", "scale"} | {
+    *("projection", "by", "shrinkage", "dimensions", "binarise")
+}
 """Options that affect what is read from a trained network, not the network."""
 _LEAST = {
     "sites": 0,
@@ -159,10 +169,12 @@ _LEAST = {
     "lambda_binary": 0,
     "kl_warmup": 0,
     "epochs": 0,
+    "steps": 0,
     "batch_size": 1,
     "weight_decay": 0,
     "patience": 0,
     "keep": 0,
+    "dimensions": 1,
 }
 _CHOICES: dict[str, tuple[str, ...]] = {
     "activation": get_args(Activation),

@@ -62,6 +62,12 @@ class Trainer:
             self._parameters, lr=self.settings.learning_rate, weight_decay=self.settings.weight_decay, fused=True
         )
 
+    @property
+    def _epochs(self) -> int:
+        """Epochs to train for: fewer than `epochs` where these take more than `steps` steps."""
+        most = self.settings.steps
+        return min(self.settings.epochs, -(-most // max(1, self._stream.steps))) if most else self.settings.epochs
+
     def run(self, folder: Path | None, fingerprint: str, progress: Progress | None) -> list[LogRow]:
         """Train to the last epoch or the early stop, and return the log; the network then holds the best weights.
 
@@ -74,7 +80,7 @@ class Trainer:
         else:
             self._restore(state)
         settings = self.settings
-        while state.epoch < settings.epochs and not (settings.patience and state.waited >= settings.patience):
+        while state.epoch < self._epochs and not (settings.patience and state.waited >= settings.patience):
             try:
                 row = self._epoch(state.epoch, state)
             except DivergedError:
@@ -92,7 +98,7 @@ class Trainer:
                 self._capture(state)
                 write_checkpoint(folder, fingerprint, state)
             if progress:
-                progress(row | {"epochs": float(settings.epochs)})
+                progress(row | {"epochs": float(self._epochs)})
         if state.best:
             self.network.load_state_dict(state.best)
         return state.log
@@ -144,7 +150,7 @@ class Trainer:
     def _rate(self, step: int) -> float:
         if self.settings.schedule == "constant":
             return self.settings.learning_rate
-        done = step / max(1, self._stream.steps * self.settings.epochs)
+        done = step / max(1, self._stream.steps * self._epochs)
         return self.settings.learning_rate * 0.5 * (1 + math.cos(math.pi * min(1.0, done)))
 
     def _terms(self, batch: Batch, noise: Tensor | None) -> Terms:

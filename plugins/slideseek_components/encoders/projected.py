@@ -1,0 +1,158 @@
+"""A float code projected on what separates the classes, as floats or bits."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import ClassVar
+
+from slideseek.errors import NotFittedError
+from slideseek.interfaces import Attributable, BatchEncoder, Checkpointed, Encoder, Progress, Trainable
+from slideseek.types import Bag, Code, CodeSpec, Float64
+from slideseek_components.encoders.attribution import check_comparable
+from slideseek_components.encoders.bags import finite_features
+from slideseek_components.encoders.blas_threads import one_blas_thread
+from slideseek_components.encoders.joined import fit_part
+from slideseek_components.encoders.mean import Mean
+from slideseek_components.encoders.model_file import deciding_options
+from slideseek_components.encoders.projection.float_codes import (
+    encode_all,
+    float_spec,
+    split_product,
+    training_codes,
+    values_of,
+)
+from slideseek_components.encoders.projection.options import Binarise, By, Kind, ProjectorOptions
+from slideseek_components.encoders.projection.projector import Projector, TrainingCode, projected_spec
+
+
+@dataclass
+class Projected(Checkpointed, Attributable, BatchEncoder):
+    """Project the float code of another encoder, and turn it into bits that keep its angles.
+
+    Codes are centred on the training slides and projected on the directions in which these differ. A discriminant gives
+    these directions equal variance within classes and less weight where class means do not differ. Slides without a
+    label still define the directions; without classes to learn from, the projection is `none`.
+
+    of: the encoder, with one row of floats per slide. projection: `none`, `whitening` (equal variance) or
+    `discriminant`. by: classes are the labels, the sites, or `both`, averaged. shrinkage: from near 0, all of the
+    projection, to 1, none of it; at 0 `discriminant` chooses it on training patients that were left out, and
+    `whitening` uses 0.1. dimensions: most coordinates of a projected code. bits: 0 for floats of unit length. binarise:
+    `sign` (of the coordinates, at most `dimensions` bits), `hyperplanes` (random) or `itq` (learnt rotations). seed: of
+    planes, rotations and validation.
+    """
+
+    of: Encoder = field(default_factory=Mean)
+    projection: Kind = "discriminant"
+    by: By = "both"
+    shrinkage: float = 0.0
+    dimensions: int = 512
+    bits: int = 5000
+    binarise: Binarise = "hyperplanes"
+    seed: int = 0
+    width_: int = field(init=False, repr=False, compare=False, default=0)
+    projector_: Projector | None = field(init=False, repr=False, compare=False, default=None)
+
+    name: ClassVar[str] = "projected"
+
+    def __post_init__(self) -> None:
+        self._options()
+        self.of = copy.deepcopy(self.of)
+
+    def spec(self, width: int) -> CodeSpec:
+        """Return one row of `bits` bits, or of at most `dimensions` floats."""
+        return projected_spec(self._options(), float_spec(self.of, width, self.name).width)
+
+    def fit(self, bags: Sequence[Bag], labels: Sequence[str], groups: Sequence[str]) -> None:
+        """Fit the inner encoder, then learn the projection from its codes of the training slides."""
+        self._fit(None, bags, labels, groups, None)
+
+    def fit_in(
+        self,
+        folder: Path,
+        bags: Sequence[Bag],
+        labels: Sequence[str],
+        groups: Sequence[str],
+        progress: Progress | None = None,
+    ) -> None:
+        """Fit like `fit`; an inner encoder with checkpoints writes them below `folder`."""
+        self._fit(folder, bags, labels, groups, progress)
+
+    def encode(self, bag: Bag) -> Code:
+        """Return the projected code: packed bits, or float32 (1, width of the spec)."""
+        return self.encode_many([bag])[0]
+
+    def encode_many(self, bags: Sequence[Bag]) -> list[Code]:
+        """Return the codes of many bags; an inner encoder that takes several at once gets them together."""
+        projector = self._projector(bags)
+        with one_blas_thread():
+            inner = encode_all(self.of, bags)
+            return [Code(code.slide_id, projector.rows(values_of(code)), code.space) for code in inner]
+
+    def contributions(self, bag: Bag, code: Code) -> Float64:
+        """Split the cosine, or the share of equal bits, of the bag's code and `code` over the patches.
+
+        See `Attributable`, and `Projector.attribute` for how bits are attributed.
+        """
+        projector = self._projector([bag])
+        inner = encode_all(self.of, [bag])[0]
+        mine = Code(bag.slide_id, projector.rows(values_of(inner)), inner.space)
+        check_comparable(bag, mine, code)
+        return projector.attribute(values_of(inner), mine.rows, code.rows, partial(split_product, self.of, bag, inner))
+
+    def save(self, folder: Path) -> None:
+        """Write the projection into `folder`, and the inner encoder, if it learns, into a folder below it."""
+        projector = self._projector([])
+        projector.save(folder, self._deciding(), self.width_)
+        if isinstance(self.of, Trainable):
+            (folder / "of").mkdir()
+            self.of.save(folder / "of")
+
+    def load(self, folder: Path) -> None:
+        """Restore what `save` wrote."""
+        projector, width = Projector.load(folder, self._options(), self._deciding())
+        of = copy.deepcopy(self.of)
+        if isinstance(of, Trainable):
+            of.load(folder / "of")
+        self.of, self.projector_, self.width_ = of, projector, width
+
+    def _fit(
+        self,
+        folder: Path | None,
+        bags: Sequence[Bag],
+        labels: Sequence[str],
+        groups: Sequence[str],
+        progress: Progress | None,
+    ) -> None:
+        of = copy.deepcopy(self.of)
+        fit_part(of, None if folder is None else folder / "of", bags, labels, groups, progress)
+        width = 0
+
+        def codes(which: Sequence[int]) -> Iterator[TrainingCode]:
+            nonlocal width
+            for number, bag, code in training_codes(of, bags, which):
+                finite_features(bag, width or None)
+                width = bag.width
+                yield TrainingCode(number, values_of(code), bag.site)
+
+        projector = Projector.learn(self._options(), codes, labels, groups)
+        self.of, self.projector_, self.width_ = of, projector, width
+
+    def _options(self) -> ProjectorOptions:
+        return ProjectorOptions(
+            self.projection, self.by, self.shrinkage, self.dimensions, self.bits, self.binarise, self.seed
+        )
+
+    def _deciding(self) -> dict[str, object]:
+        """Return the options of the projection; the inner encoder's are stored with it."""
+        return {key: value for key, value in deciding_options(self).items() if key != "of"}
+
+    def _projector(self, bags: Sequence[Bag]) -> Projector:
+        if self.projector_ is None:
+            raise NotFittedError(self.name)
+        for bag in bags:
+            finite_features(bag, self.width_)
+        return self.projector_
