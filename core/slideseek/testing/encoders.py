@@ -282,7 +282,7 @@ def rows_of(bag: Bag, rows: Any) -> Bag:
 
 
 def _similarity(spec: CodeSpec, a: Code, b: Code) -> float:
-    """Return the share of equal bits, or the cosine, which is 0 for a code of zeros."""
+    """Return the share of equal bits, or the cosine; 0 if either is all zeros."""
     if spec.kind == "bits":
         return 1 - int(np.unpackbits(a.rows.astype(np.uint8) ^ b.rows.astype(np.uint8)).sum()) / spec.width
     x, y = a.rows[0].astype(np.float64), b.rows[0].astype(np.float64)
