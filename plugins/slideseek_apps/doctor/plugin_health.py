@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, cast
 
 from slideseek.config import ComponentConfig, make_component
@@ -11,23 +11,10 @@ from slideseek.errors import PluginError, SlideseekError, one_line
 from slideseek.interfaces import Described, implements
 from slideseek.plugins import ComponentKind, Registration, Registry
 from slideseek_apps.doctor.finding import Finding, State, counted
-from slideseek_apps.testing.checks import Check
 from slideseek_apps.testing.components import component_checks
-from slideseek_apps.testing.encoders import encoder_checks
-from slideseek_apps.testing.indexes import index_checks
 from slideseek_apps.testing.run import run_checks
-from slideseek_apps.testing.selectors import selector_checks
 
 BUNDLED = "slideseek"
-QUICK = len(component_checks("encoder"))
-"""Number of conformance checks run per kind: interface and options, which need no training and no weights."""
-
-# Featurizers are judged by their card instead: each check would load weights and run a network.
-_CHECKS: dict[ComponentKind, Callable[[], tuple[Check, ...]]] = {
-    "selector": selector_checks,
-    "encoder": encoder_checks,
-    "index": index_checks,
-}
 
 
 def look_at_plugins(registry: Registry) -> Iterator[Finding]:
@@ -79,8 +66,8 @@ def _component(registry: Registry, entry: Registration) -> Finding | None:
         state: State = "warn" if missing and entry.distribution == BUNDLED else "fail"
         return Finding("plugins", name, state, error.cause, fix or "update the plugin")
     kind = cast("ComponentKind", entry.kind)
-    checks = _CHECKS.get(kind)
-    if checks is None or _needs_options(loaded):
+    # A featurizer is judged by its card instead: its checks would read weights.
+    if kind == "featurizer" or _needs_options(loaded):
         return None
     try:
         # Constructed once outside the checks, to report a missing extra as such and not as a failed check.
@@ -88,7 +75,7 @@ def _component(registry: Registry, entry: Registration) -> Finding | None:
     except SlideseekError as error:
         return Finding("plugins", name, "warn", error.cause, error.fix or "install what it needs")
     try:
-        results = run_checks(kind, loaded, checks()[:QUICK])
+        results = run_checks(kind, loaded, component_checks(kind))
     except Exception as error:  # a plugin may raise anything
         fix = f"see 'slideseek plugins check {entry.name}'"
         return Finding("plugins", name, "fail", one_line(error), fix)

@@ -47,22 +47,13 @@ __all__ = [
     "toy_slide",
 ]
 
-_HOMES = {
-    "checks": ("Check", "CheckFailed", "CheckResult"),
-    "encoders": ("encoder_checks",),
-    "featurizers": ("featurizer_checks",),
-    "indexes": ("index_checks",),
-    "rerankers": ("reranker_checks",),
-    "run": ("run_checks",),
-    "selectors": ("selector_checks",),
-    "toys": ("ToyBags", "toy_bags", "toy_codes", "toy_images", "toy_slide"),
-}
+_MODULES = ("toys", "checks", "run")  # the last imports the checks of every kind
 
 
 def __getattr__(name: str) -> Any:
-    for module, names in _HOMES.items():
-        if name in names:
-            return getattr(import_module(f"{__name__}.{module}"), name)
+    for module in _MODULES if name in __all__ else ():
+        if hasattr(found := import_module(f"{__name__}.{module}"), name):
+            return getattr(found, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

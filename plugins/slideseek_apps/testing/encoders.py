@@ -73,12 +73,8 @@ def spec_is_known_in_advance(make: Make, every: list[Toys]) -> None:
         before = make().spec(width)
         known = isinstance(before, CodeSpec) and before.kind in ("float", "bits", "sparse") and before.width > 0
         fix = "return CodeSpec(kind, width, many) from the options and the width alone"
-        require(
-            known,
-            f"spec({width}) to be a CodeSpec of kind float, bits or sparse and a positive width",
-            repr(before),
-            fix,
-        )
+        want = f"spec({width}) to be a CodeSpec of kind float, bits or sparse and a positive width"
+        require(known, want, repr(before), fix)
         after = fitted(make, toys).spec(width)
         fix = "derive the spec from the options and the width, never from learnt state"
         require(before == after, f"spec({width}) to be the same before and after fitting, {before}", str(after), fix)
@@ -105,12 +101,8 @@ def padding_bits_are_zero(make: Make, every: list[Toys]) -> None:
         rows = encode(encoder, bag).rows
         padding = np.unpackbits(rows.astype(np.uint8), axis=1)[:, spec.width :]
         fix = "pack rows of exactly `width` bits, most significant bit first, as np.packbits does"
-        require(
-            not padding.any(),
-            f"zeros after bit {spec.width} of a row",
-            f"{int(padding.sum())} bits set in the padding of {len(rows)} rows",
-            fix,
-        )
+        want = f"zeros after bit {spec.width} of a row"
+        require(not padding.any(), want, f"{int(padding.sum())} bits set in the padding of {len(rows)} rows", fix)
 
 
 def patch_order_does_not_matter(make: Make, toys: Toys) -> None:
@@ -151,8 +143,7 @@ def unknown_geometry_is_no_crash(make: Make, toys: Toys) -> None:
 
 def one_patch_is_enough(make: Make, toys: Toys) -> None:
     """A bag of one patch gives a code."""
-    encoder = fitted(make, toys)
-    bag = toys(seed=1).bags[0]
+    encoder, bag = fitted(make, toys), toys(seed=1).bags[0]
     code = encode(encoder, rows_of(bag, slice(1)))
     mismatch = code.mismatch(encoder.spec(bag.width))
     fix = "handle variances and differences over patches: one patch has none"
@@ -161,39 +152,31 @@ def one_patch_is_enough(make: Make, toys: Toys) -> None:
 
 def empty_bag_is_refused(make: Make, toys: Toys) -> None:
     """A bag without patches raises EmptyBagError."""
-    encoder = fitted(make, toys)
-    bag = toys(seed=1).bags[0]
-    empty = rows_of(bag, slice(0))
+    encoder, bag = fitted(make, toys), toys(seed=1).bags[0]
     fix = "begin encode() with: if len(bag) == 0: raise EmptyBagError(bag.slide_id)"
-    require_error(partial(encoder.encode, empty), (EmptyBagError,), "for a bag without patches", fix)
+    require_error(partial(encoder.encode, rows_of(bag, slice(0))), (EmptyBagError,), "for a bag without patches", fix)
 
 
 def bad_numbers_are_refused(make: Make, toys: Toys) -> None:
     """NaN or infinite features raise SlideseekError instead of giving a code."""
-    encoder = fitted(make, toys)
-    bag = toys(seed=1).bags[0]
+    encoder, bag = fitted(make, toys), toys(seed=1).bags[0]
     for value in (np.nan, np.inf, -np.inf):
         features = bag.features.copy()
         features[len(features) // 2, bag.width // 2] = value
         spoilt = replace(bag, features=features)
         fix = "check np.isfinite(bag.features).all() and name the slide in the error"
-        require_error(
-            partial(encoder.encode, spoilt), (SlideseekError,), f"for a bag with {value} in its features", fix
-        )
+        what = f"for a bag with {value} in its features"
+        require_error(partial(encoder.encode, spoilt), (SlideseekError,), what, fix)
 
 
 def bag_is_left_alone(make: Make, toys: Toys) -> None:
     """`encode` does not write into the bag, and accepts a read-only one."""
-    encoder = fitted(make, toys)
-    bag = toys(seed=1).bags[0]
+    encoder, bag = fitted(make, toys), toys(seed=1).bags[0]
     copy = replace(bag, features=bag.features.copy(), xy=bag.xy.copy())
     from_copy = encode(encoder, copy)
     fix = "work on a copy: x = bag.features - mean, not x -= mean"
-    demand(
-        np.array_equal(copy.features, bag.features) and np.array_equal(copy.xy, bag.xy),
-        "changed features or coordinates after encode()",
-        fix,
-    )
+    passed = np.array_equal(copy.features, bag.features) and np.array_equal(copy.xy, bag.xy)
+    demand(passed, "changed features or coordinates after encode()", fix)
     require_same_code(from_copy, encode(encoder, bag), "the same code for a read-only bag", "copy before writing")
 
 
@@ -201,8 +184,7 @@ def slide_id_only_names_the_code(make: Make, toys: Toys) -> None:
     """The code has the bag's slide id, and another id changes nothing else."""
     encoder = fitted(make, toys)
     bag = toys().bags[0]  # the encoder was fitted on it: it could have stored its id and label
-    renamed = replace(bag, slide_id="renamed")
-    code = encode(encoder, renamed)
+    code = encode(encoder, replace(bag, slide_id="renamed"))
     fix = "use bag.slide_id in the code"
     require(code.slide_id == "renamed", "Code.slide_id to be the bag's, 'renamed'", repr(code.slide_id), fix)
     fix = "compute the code only from features, coordinates and site; an id can reveal the label"
@@ -244,21 +226,14 @@ def contributions_add_up(make: Make, toys: Toys) -> None:
             continue
         parts, order = encoder.contributions(bag, theirs), np.arange(len(bag))[::-1]
         fix = "return one float64 per patch, in the order of the patches"
-        require(
-            isinstance(parts, np.ndarray) and parts.dtype == np.float64 and parts.shape == (len(bag),),
-            f"float64 ({len(bag)},), one part per patch",
-            repr(parts)[:80],
-            fix,
-        )
+        passed = isinstance(parts, np.ndarray) and parts.dtype == np.float64 and parts.shape == (len(bag),)
+        require(passed, f"float64 ({len(bag)},), one part per patch", repr(parts)[:80], fix)
         turned = encoder.contributions(rows_of(bag, order), theirs)
         whole = _similarity(encoder.spec(bag.width), mine, theirs)
         fix = "split the cosine of the two codes, or the share of equal bits, as encode() computes it"
-        require(
-            abs(parts.sum() - whole) <= 1e-4 and np.allclose(turned, parts[order], atol=1e-6),
-            f"parts that add up to the similarity, {whole:.6f}, and follow the patches",
-            f"a sum of {parts.sum():.6f}, for the patches in another order {turned.sum():.6f}",
-            fix,
-        )
+        passed = abs(parts.sum() - whole) <= 1e-4 and np.allclose(turned, parts[order], atol=1e-6)
+        want = f"parts that add up to the similarity, {whole:.6f}, and follow the patches"
+        require(passed, want, f"a sum of {parts.sum():.6f}, for the patches in another order {turned.sum():.6f}", fix)
 
 
 def batch_equals_one_by_one(make: Make, toys: Toys) -> None:
@@ -282,7 +257,7 @@ def rows_of(bag: Bag, rows: Any) -> Bag:
 
 
 def _similarity(spec: CodeSpec, a: Code, b: Code) -> float:
-    """Return the share of equal bits, or the cosine, which is 0 for a code of zeros."""
+    """Return the share of equal bits, or the cosine; 0 if either is all zeros."""
     if spec.kind == "bits":
         return 1 - int(np.unpackbits(a.rows.astype(np.uint8) ^ b.rows.astype(np.uint8)).sum()) / spec.width
     x, y = a.rows[0].astype(np.float64), b.rows[0].astype(np.float64)

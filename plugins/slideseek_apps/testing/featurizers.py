@@ -53,12 +53,8 @@ def card_states_the_width(make: Make, side: int) -> None:
     width = featurizer.featurize(toy_images(side=side)[:1]).shape[1]
     for when, card in (("before", before), ("after", _card(featurizer))):
         fix = "state the length of one feature vector, or None until the weights are read"
-        require(
-            card.width is None or card.width == width,
-            f"width None or {width} on the card {when} an image is featurized",
-            f"width {card.width!r}",
-            fix,
-        )
+        want = f"width None or {width} on the card {when} an image is featurized"
+        require(card.width is None or card.width == width, want, f"width {card.width!r}", fix)
 
 
 def card_is_cheap(make: Make) -> None:
@@ -70,12 +66,8 @@ def card_is_cheap(make: Make) -> None:
         _card(featurizer)
         seconds.append(time.perf_counter() - start)
     fix = "use only the options and check whether files exist; read weights in featurize()"
-    require(
-        min(seconds) <= CARD_SECONDS,
-        f"card() to return within {CARD_SECONDS} s",
-        f"{min(seconds):.2f} s, the best of three",
-        fix,
-    )
+    passed = min(seconds) <= CARD_SECONDS
+    require(passed, f"card() to return within {CARD_SECONDS} s", f"{min(seconds):.2f} s, the best of three", fix)
 
 
 def patches_of_the_side_are_featurized(make: Make) -> None:
@@ -88,8 +80,7 @@ def patches_of_the_side_are_featurized(make: Make) -> None:
 
 def features_have_the_stated_width(make: Make, side: int) -> None:
     """Features are finite float32 (n, width)."""
-    featurizer = make()
-    images = toy_images(side=side)
+    featurizer, images = make(), toy_images(side=side)
     features = featurizer.featurize(images)
     _require_shape(features, len(images), featurizer.width)
     fix = "guard divisions and logarithms against flat images"
@@ -104,8 +95,7 @@ def empty_batch_gives_no_rows(make: Make, side: int) -> None:
 
 def row_depends_on_its_image_alone(make: Make, side: int) -> None:
     """An image alone gives the same row as inside a batch."""
-    featurizer = make()
-    images = toy_images(side=side)
+    featurizer, images = make(), toy_images(side=side)
     together = featurizer.featurize(images)
     alone = np.concatenate([featurizer.featurize(images[i : i + 1]) for i in range(len(images))])
     fix = "use no statistics over the batch: put a network in eval() mode, normalise each image separately"
@@ -114,13 +104,11 @@ def row_depends_on_its_image_alone(make: Make, side: int) -> None:
 
 def rows_follow_the_images(make: Make, side: int) -> None:
     """Row i belongs to image i: images in another order give rows in that order."""
-    featurizer = make()
-    images = toy_images(side=side)
+    featurizer, images = make(), toy_images(side=side)
     order = np.roll(np.arange(len(images))[::-1], 1)
     fix = "undo any sorting or bucketing before returning"
-    _require_close(
-        featurizer.featurize(images)[order], featurizer.featurize(images[order]), "rows in the order of the images", fix
-    )
+    what = "rows in the order of the images"
+    _require_close(featurizer.featurize(images)[order], featurizer.featurize(images[order]), what, fix)
 
 
 def images_are_left_alone(make: Make, side: int) -> None:
@@ -135,15 +123,13 @@ def read_only_images_are_accepted(make: Make, side: int) -> None:
     """Read-only images give the same features."""
     images = toy_images(side=side)
     fix = "do not change the images' flags, and copy before writing"
-    _require_close(
-        make().featurize(images.copy()), make().featurize(images), "the same features for read-only images", fix
-    )
+    what = "the same features for read-only images"
+    _require_close(make().featurize(images.copy()), make().featurize(images), what, fix)
 
 
 def strided_images_are_accepted(make: Make, side: int) -> None:
     """Images that are not contiguous in memory give the same features."""
-    featurizer = make()
-    images = toy_images(side=side)
+    featurizer, images = make(), toy_images(side=side)
     plain = featurizer.featurize(images)
     wide = np.zeros((len(images), side, side, 4), dtype=np.uint8)
     wide[..., :3] = images
@@ -158,9 +144,8 @@ def fresh_featurizer_same_features(make: Make, side: int) -> None:
     """A fresh featurizer with the same options gives the same features."""
     images = toy_images(side=side)
     fix = "seed random numbers from an option, and load weights instead of drawing them at random"
-    _require_close(
-        make().featurize(images), make().featurize(images), "two fresh featurizers with equal options to agree", fix
-    )
+    what = "two fresh featurizers with equal options to agree"
+    _require_close(make().featurize(images), make().featurize(images), what, fix)
 
 
 def different_images_differ(make: Make, side: int) -> None:
@@ -168,43 +153,31 @@ def different_images_differ(make: Make, side: int) -> None:
     features = make().featurize(toy_images(side=side))
     distinct = len(np.unique(features, axis=0))
     fix = "check that pixel values reach the features and are not scaled to zero"
-    require(
-        distinct == len(features),
-        f"{len(features)} different images to give {len(features)} different rows",
-        f"{distinct} different rows",
-        fix,
-    )
+    want = f"{len(features)} different images to give {len(features)} different rows"
+    require(distinct == len(features), want, f"{distinct} different rows", fix)
 
 
 def _card(featurizer: Described) -> FeaturizerCard:
     card = featurizer.card()
     fix = "fill in a FeaturizerCard: width, patch_size, mpp, licence, weights, present"
-    require(
-        isinstance(card, FeaturizerCard), "card() to return slideseek.types.FeaturizerCard", type(card).__name__, fix
-    )
+    passed = isinstance(card, FeaturizerCard)
+    require(passed, "card() to return slideseek.types.FeaturizerCard", type(card).__name__, fix)
     return card
 
 
 def _require_shape(features: Any, n: int, width: int) -> None:
     is_array = isinstance(features, np.ndarray)
     fix = "return np.float32 of shape (number of images, self.width), a NumPy array on the CPU"
-    require(
-        is_array and features.dtype == np.float32 and features.shape == (n, width),
-        f"a float32 array of shape ({n}, {width})",
-        f"{features.dtype} {features.shape}" if is_array else type(features).__name__,
-        fix,
-    )
+    passed = is_array and features.dtype == np.float32 and features.shape == (n, width)
+    want = f"a float32 array of shape ({n}, {width})"
+    require(passed, want, f"{features.dtype} {features.shape}" if is_array else type(features).__name__, fix)
 
 
 def _require_close(expected: Float32, got: Float32, what: str, fix: str) -> None:
     same_shape = expected.shape == got.shape
     worst = _relative_difference(expected, got) if same_shape else np.inf
-    require(
-        worst <= TOLERANCE,
-        f"{what}, within {TOLERANCE:g} of the largest value",
-        f"a relative difference of {worst:.2g}" if same_shape else f"shapes {expected.shape} and {got.shape}",
-        fix,
-    )
+    found = f"a relative difference of {worst:.2g}" if same_shape else f"shapes {expected.shape} and {got.shape}"
+    require(worst <= TOLERANCE, f"{what}, within {TOLERANCE:g} of the largest value", found, fix)
 
 
 def _relative_difference(a: NDArray[Any], b: NDArray[Any]) -> float:

@@ -60,19 +60,11 @@ def search(index: Index, code: Code, k: int, among: Mask | None = None) -> list[
     """Search and require a list of hits, at most k of them, no slide twice."""
     hits: Any = index.search(code, k, among)  # a plugin may return anything
     fix = "build Hit(slide_id, distance) with a plain float"
-    require(
-        isinstance(hits, list) and all(isinstance(hit, Hit) for hit in hits),
-        "search() to return a list of slideseek.types.Hit",
-        repr(hits)[:80],
-        fix,
-    )
+    passed = isinstance(hits, list) and all(isinstance(hit, Hit) for hit in hits)
+    require(passed, "search() to return a list of slideseek.types.Hit", repr(hits)[:80], fix)
     fix = "cut the list at k, and merge the rows of a set into one hit"
-    require(
-        len(hits) <= k and len({hit.slide_id for hit in hits}) == len(hits),
-        f"at most {k} hits, no slide twice",
-        shown(hits),
-        fix,
-    )
+    passed = len(hits) <= k and len({hit.slide_id for hit in hits}) == len(hits)
+    require(passed, f"at most {k} hits, no slide twice", shown(hits), fix)
     found: list[Hit] = hits
     return found
 
@@ -93,12 +85,9 @@ def require_row_distances(measure: Any, query: Any, target: Any, expected: Float
     got = measure.row_distances(query, target)
     shaped = isinstance(got, np.ndarray) and got.dtype == np.float64 and got.shape == expected.shape
     fix = "compute row distances in one function that is used for both; query rows come first"
-    require(
-        shaped and bool(np.allclose(got, expected, atol=CLOSE)),
-        f"float64 {expected.shape} from row_distances(), as measured between {what}: {expected[0].round(4).tolist()}",
-        f"{got.dtype} {got.shape} {got[:1].round(4).tolist()}" if isinstance(got, np.ndarray) else repr(got),
-        fix,
-    )
+    want = f"float64 {expected.shape} from row_distances(), as measured between {what}: {expected[0].round(4).tolist()}"
+    found = f"{got.dtype} {got.shape} {got[:1].round(4).tolist()}" if isinstance(got, np.ndarray) else repr(got)
+    require(shaped and bool(np.allclose(got, expected, atol=CLOSE)), want, found, fix)
 
 
 def shown(hits: Sequence[Hit]) -> str:

@@ -42,12 +42,8 @@ def ids_name_every_slide(make: Make, spec: CodeSpec, codes: Codes) -> None:
     require(len(index.ids) == 0, "a fresh index without ids", f"{len(index.ids)} ids", "start without codes")
     index.add(codes)
     fix = "keep one id per slide, regardless of its number of rows"
-    require(
-        sorted(index.ids) == [code.slide_id for code in codes],
-        f"the ids of the {len(codes)} slides added",
-        f"{len(index.ids)} ids, {list(index.ids)[:4]}...",
-        fix,
-    )
+    passed = sorted(index.ids) == [code.slide_id for code in codes]
+    require(passed, f"the ids of the {len(codes)} slides added", f"{len(index.ids)} ids, {list(index.ids)[:4]}...", fix)
 
 
 def order_of_adding_does_not_matter(make: Make, spec: CodeSpec, codes: Codes) -> None:
@@ -78,13 +74,8 @@ def removed_slides_are_gone(make: Make, spec: CodeSpec, codes: Codes) -> None:
     index = filled(make, codes)
     index.remove(sorted(gone))
     fix = "drop every row of the slide, and its entry in ids"
-    _require_alike(
-        filled(make, [code for code in codes if code.slide_id not in gone]),
-        index,
-        spec,
-        "the hits of an index that never had the removed slides",
-        fix,
-    )
+    rest = filled(make, [code for code in codes if code.slide_id not in gone])
+    _require_alike(rest, index, spec, "the hits of an index that never had the removed slides", fix)
     index.add([code for code in codes if code.slide_id in gone])
     _require_alike(filled(make, codes), index, spec, "the original hits after adding them again", fix)
 
@@ -93,9 +84,8 @@ def unknown_removal_is_refused(make: Make, spec: CodeSpec, codes: Codes) -> None
     """Removing an unknown id raises, and nothing is removed."""
     index = filled(make, codes)
     fix = "look up every id before removing the first one, and raise SlideseekError with the unknown id"
-    require_error(
-        partial(index.remove, [codes[1].slide_id, "nobody"]), REFUSALS, "for an id that is not in the index", fix
-    )
+    what = "for an id that is not in the index"
+    require_error(partial(index.remove, [codes[1].slide_id, "nobody"]), REFUSALS, what, fix)
     _require_alike(filled(make, codes), index, spec, "nothing removed after the error", fix)
 
 
@@ -107,11 +97,8 @@ def nbytes_grows(make: Make, spec: CodeSpec, codes: Codes) -> None:
         index.add(part)
         sizes.append(index.nbytes)
     fix = "sum the nbytes of the stored arrays"
-    demand(
-        all(isinstance(size, int) for size in sizes) and 0 <= sizes[0] < sizes[1] < sizes[2],
-        f"{sizes} for 0, {HALF} and {len(codes)} codes",
-        fix,
-    )
+    passed = all(isinstance(size, int) for size in sizes) and 0 <= sizes[0] < sizes[1] < sizes[2]
+    demand(passed, f"{sizes} for 0, {HALF} and {len(codes)} codes", fix)
 
 
 def saved_index_searches_alike(make: Make, spec: CodeSpec, codes: Codes) -> None:
@@ -122,12 +109,9 @@ def saved_index_searches_alike(make: Make, spec: CodeSpec, codes: Codes) -> None
     fix = "write codes, ids and spaces, and restore them in the same order"
     with tempfile.TemporaryDirectory() as folder:
         restored = _restored(make, index, Path(folder))
-        require(
-            list(restored.ids) == list(index.ids),
-            f"the ids of the saved index, {list(index.ids)[:4]}...",
-            f"{list(restored.ids)[:4]}... ({len(restored.ids)} ids)",
-            fix,
-        )
+        passed = list(restored.ids) == list(index.ids)
+        want = f"the ids of the saved index, {list(index.ids)[:4]}..."
+        require(passed, want, f"{list(restored.ids)[:4]}... ({len(restored.ids)} ids)", fix)
         _require_alike(index, restored, spec, "the hits of the saved index", fix, space="kidney")
         hits = search(restored, replace(codes[0], space="liver"), 3)
         require(hits == [], "no hits in another space after load()", f"{hits}", fix)

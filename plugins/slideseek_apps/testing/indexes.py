@@ -68,12 +68,8 @@ def refusals_give_a_reason(make: Make) -> None:
     answers = {str(spec): make().refuses(spec) for spec in every_spec()}
     for spec, answer in answers.items():
         fix = "return a sentence that states what the index can store"
-        require(
-            isinstance(answer, str) and (answer == "" or len(answer.strip()) > 3),
-            f'refuses({spec}) to return "" or a reason',
-            repr(answer),
-            fix,
-        )
+        passed = isinstance(answer, str) and (answer == "" or len(answer.strip()) > 3)
+        require(passed, f'refuses({spec}) to return "" or a reason', repr(answer), fix)
     fix = 'return "" from refuses() for the specs the index supports'
     demand("" in answers.values(), f"none of {', '.join(answers)} accepted", fix)
 
@@ -85,12 +81,8 @@ def slides_find_themselves(make: Make, spec: CodeSpec, codes: Codes) -> None:
         hits = search(index, code, 1)
         allowed = 0.0 if spec.kind == "bits" else CLOSE
         fix = "return distance 0 for equal codes, and the smallest distance first"
-        require(
-            len(hits) == 1 and hits[0].slide_id == code.slide_id and abs(hits[0].distance) <= allowed,
-            f"{code.slide_id!r} at distance 0 for its own code of {spec}",
-            shown(hits),
-            fix,
-        )
+        passed = len(hits) == 1 and hits[0].slide_id == code.slide_id and abs(hits[0].distance) <= allowed
+        require(passed, f"{code.slide_id!r} at distance 0 for its own code of {spec}", shown(hits), fix)
 
 
 def distances_ascend(make: Make, spec: CodeSpec, codes: Codes) -> None:
@@ -99,12 +91,8 @@ def distances_ascend(make: Make, spec: CodeSpec, codes: Codes) -> None:
         hits = search(filled(make, codes), query, 20)
         distances = [hit.distance for hit in hits]
         fix = "return distances, not similarities, and sort them ascending"
-        require(
-            all(a <= b for a, b in itertools.pairwise(distances)) and bool(np.isfinite(distances).all()),
-            f"finite distances in ascending order for codes of {spec}",
-            shown(hits),
-            fix,
-        )
+        passed = all(a <= b for a, b in itertools.pairwise(distances)) and bool(np.isfinite(distances).all())
+        require(passed, f"finite distances in ascending order for codes of {spec}", shown(hits), fix)
         fix = "turn a similarity s into 1 - s, and clip rounding errors below 0"
         require(not distances or distances[0] >= -CLOSE, "distances of at least 0", shown(hits), fix)
 
@@ -113,18 +101,13 @@ def large_k_gives_every_slide(make: Make, spec: CodeSpec, codes: Codes) -> None:
     """A k above the number of slides gives every slide once."""
     hits = search(filled(make, codes), codes[0], len(codes) + 7)
     fix = "use min(k, number of candidates), and drop the filler entries some libraries return"
-    require(
-        sorted(hit.slide_id for hit in hits) == [code.slide_id for code in codes],
-        f"each of {len(codes)} slides once for k = {len(codes) + 7}",
-        shown(hits),
-        fix,
-    )
+    passed = sorted(hit.slide_id for hit in hits) == [code.slide_id for code in codes]
+    require(passed, f"each of {len(codes)} slides once for k = {len(codes) + 7}", shown(hits), fix)
 
 
 def small_k_gives_the_first_hits(make: Make, spec: CodeSpec, codes: Codes) -> None:
     """A smaller k gives the first hits of a larger one."""
-    index = filled(make, codes)
-    query = toy_codes(spec, seed=1, n=1, prefix="query")[0]
+    index, query = filled(make, codes), toy_codes(spec, seed=1, n=1, prefix="query")[0]
     everything = search(index, query, 20)
     for k in (1, 2, 7):
         fix = "cut the list after ordering by distance and id; a partial sort alone loses ties at the cut"
@@ -148,18 +131,13 @@ def ties_are_ordered_by_id(make: Make, spec: CodeSpec, codes: Codes) -> None:
     for k in (len(index.ids), len(expected), 3, 1):
         hits = search(index, others[4], k)
         fix = "order by (distance, slide id), and give equal codes exactly equal distances"
-        require(
-            [hit.slide_id for hit in hits][: len(expected)] == expected[:k],
-            f"slides with equal codes of {spec} in the order of their ids, k = {k}: {expected[:k]}",
-            shown(hits),
-            fix,
-        )
+        want = f"slides with equal codes of {spec} in the order of their ids, k = {k}: {expected[:k]}"
+        require([hit.slide_id for hit in hits][: len(expected)] == expected[:k], want, shown(hits), fix)
 
 
 def mask_is_obeyed(make: Make, spec: CodeSpec, codes: Codes) -> None:
     """`among` keeps the hits of an unmasked search whose entry is true, in the same order."""
-    index = filled(make, codes)
-    query = toy_codes(spec, seed=1, n=1, prefix="query")[0]
+    index, query = filled(make, codes), toy_codes(spec, seed=1, n=1, prefix="query")[0]
     everything = search(index, query, 20)
     for share in (0.1, 0.5, 0.9):
         among = np.random.default_rng(5).random(len(index.ids)) < share
@@ -201,12 +179,8 @@ def spaces_are_kept_apart(make: Make, spec: CodeSpec, codes: Codes) -> None:
     for query, own in ((kidney[0], kidney), (liver[7], liver)):
         hits = search(index, query, 20)
         fix = "store Code.space with each code and compare it with the query's"
-        require(
-            sorted(hit.slide_id for hit in hits) == [code.slide_id for code in own],
-            f"the {len(own)} slides of space {query.space!r} and no others",
-            shown(hits),
-            fix,
-        )
+        passed = sorted(hit.slide_id for hit in hits) == [code.slide_id for code in own]
+        require(passed, f"the {len(own)} slides of space {query.space!r} and no others", shown(hits), fix)
     hits = search(index, replace(kidney[0], space="lung"), 3)
     require(hits == [], "no hits in a space without codes", shown(hits), "return [] if no candidate is left")
 
@@ -231,14 +205,10 @@ def set_distance_is_that_of_search(make: Make) -> None:
             between = _row_distances(make, query, code)
             expected = found[code.slide_id]
             got: Any = index.set_distance(between)  # a plugin may return anything
-            require(
-                isinstance(got, float) and abs(got - expected) <= CLOSE,
-                f"{expected:g}, the distance of {code.slide_id!r} in a search with codes of {spec}, from the distances"
-                f" of {between.shape[0]} query rows to {between.shape[1]} target rows",
-                repr(got),
-                "compute the set distance in one function, called by both search() and set_distance();"
-                " query rows come first",
-            )
+            fix = "compute it in one function, called by both search() and set_distance(); query rows come first"
+            want = f"{expected:g}, the distance of {code.slide_id!r} in a search with codes of {spec}"
+            rows = f"{got!r} from the distances of {between.shape[0]} query rows to {between.shape[1]} target rows"
+            require(isinstance(got, float) and abs(got - expected) <= CLOSE, want, rows, fix)
 
 
 def _row_distances(make: Make, query: Code, target: Code) -> Float64:
@@ -277,12 +247,8 @@ def exact_hits_are_the_nearest(make: Make, spec: CodeSpec, codes: Codes) -> None
         apart = index.row_distances(query.rows, np.concatenate([code.rows for code in codes]))[0]
         hits = search(index, query, 5)
         fix = "compare every candidate, or return false from exact"
-        require(
-            bool(np.allclose([hit.distance for hit in hits], np.sort(apart)[:5], atol=CLOSE)),
-            f"the 5 nearest of all codes, at {np.sort(apart)[:5].round(4).tolist()}",
-            shown(hits),
-            fix,
-        )
+        passed = bool(np.allclose([hit.distance for hit in hits], np.sort(apart)[:5], atol=CLOSE))
+        require(passed, f"the 5 nearest of all codes, at {np.sort(apart)[:5].round(4).tolist()}", shown(hits), fix)
 
 
 def query_options_store_nothing(make: Make, spec: CodeSpec, codes: Codes) -> None:
@@ -313,8 +279,7 @@ def empty_index_gives_no_hits(make: Make, spec: CodeSpec, codes: Codes) -> None:
 
 def searching_changes_nothing(make: Make, spec: CodeSpec, codes: Codes) -> None:
     """A search does not change the index, the query or the mask, and gives the same hits again."""
-    index = filled(make, codes)
-    query = toy_codes(spec, seed=1, n=1, prefix="query")[0]
+    index, query = filled(make, codes), toy_codes(spec, seed=1, n=1, prefix="query")[0]
     query = replace(query, rows=query.rows.copy())
     rows, among = query.rows.copy(), np.arange(len(index.ids)) % 2 == 0
     kept, ids, nbytes = among.copy(), list(index.ids), index.nbytes
@@ -324,8 +289,5 @@ def searching_changes_nothing(make: Make, spec: CodeSpec, codes: Codes) -> None:
     search(index, toy_codes(spec, seed=2, n=1)[0], 3)
     require_same_hits(first, search(index, query, 5, among), "the same hits again", "keep no state in search()")
     fix = "add nothing to the index in search()"
-    demand(
-        list(index.ids) == ids and index.nbytes == nbytes,
-        f"{len(index.ids)} ids and {index.nbytes} bytes, were {len(ids)} and {nbytes}",
-        fix,
-    )
+    passed = list(index.ids) == ids and index.nbytes == nbytes
+    demand(passed, f"{len(index.ids)} ids and {index.nbytes} bytes, were {len(ids)} and {nbytes}", fix)

@@ -61,12 +61,9 @@ def bag_is_nearest_to_itself(make: Make, toys: Toys) -> None:
     for number, bag in enumerate(bags):
         found = _distances(make(), bag, bags)
         fix = "return distances, not similarities: smaller is more similar"
-        require(
-            bool(found[number] <= found.min() + CLOSE),
-            f"the smallest distance for {bag.slide_id!r} itself",
-            f"{found[number]:g}, and {found.min():g} for {bags[int(found.argmin())].slide_id!r}",
-            fix,
-        )
+        passed = bool(found[number] <= found.min() + CLOSE)
+        want = f"the smallest distance for {bag.slide_id!r} itself"
+        require(passed, want, f"{found[number]:g}, and {found.min():g} for {bags[int(found.argmin())].slide_id!r}", fix)
 
 
 def distance_depends_on_the_pair_alone(make: Make, toys: Toys) -> None:
@@ -85,9 +82,8 @@ def order_of_the_patches_does_not_matter(make: Make, toys: Toys) -> None:
     reranker, bags = make(), toys(seed=1).bags
     turned = [rows_of(bag, np.arange(len(bag))[::-1]) for bag in bags]
     fix = "compare sets: use minima, medians and sums over patches"
-    _require_close(
-        _distances(reranker, bags[0], bags), _distances(reranker, turned[0], turned), "the same distances", fix
-    )
+    what = "the same distances"
+    _require_close(_distances(reranker, bags[0], bags), _distances(reranker, turned[0], turned), what, fix)
 
 
 def candidates_are_read_one_at_a_time(make: Make, toys: Toys) -> None:
@@ -139,12 +135,9 @@ def _distances(reranker: Any, query: Bag, candidates: Sequence[Bag]) -> Float64:
     found = reranker.distances(query, candidates)
     is_array = isinstance(found, np.ndarray)
     fix = "return one float64 per candidate, np.zeros(0) without candidates"
-    require(
-        is_array and found.dtype == np.float64 and found.shape == (len(candidates),) and bool(np.isfinite(found).all()),
-        f"distances() to return {len(candidates)} finite numbers, float64",
-        f"{found.dtype} {found.shape} {found[:4]}" if is_array else type(found).__name__,
-        fix,
-    )
+    passed = is_array and found.dtype == np.float64 and found.shape == (len(candidates),) and np.isfinite(found).all()
+    got = f"{found.dtype} {found.shape} {found[:4]}" if is_array else type(found).__name__
+    require(bool(passed), f"distances() to return {len(candidates)} finite numbers, float64", got, fix)
     values: Float64 = found
     return values
 

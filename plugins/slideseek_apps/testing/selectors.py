@@ -21,7 +21,6 @@ THUMBNAIL_SIDE = 512
 MOSTLY = 0.5
 """Least share of the selected patches that must show the tissue the selector finds."""
 
-
 SCANS = (0.25, 0.5, 1.0)
 """µm per level-0 pixel of three scans of the same glass."""
 
@@ -63,11 +62,8 @@ def patches_are_well_formed(make: Make) -> None:
     fix = "use slide.id in the patches"
     demand(patches.slide_id == "a-slide", repr(patches.slide_id), fix)
     fix = "set the µm per pixel at which each patch is read"
-    demand(
-        bool((patches.mpp > 0).all() and np.isfinite(patches.mpp).all()),
-        f"mpp {sorted(set(patches.mpp.tolist()))}",
-        fix,
-    )
+    passed = bool((patches.mpp > 0).all() and np.isfinite(patches.mpp).all())
+    demand(passed, f"mpp {sorted(set(patches.mpp.tolist()))}", fix)
 
 
 def patches_lie_inside_the_slide(make: Make) -> None:
@@ -90,12 +86,8 @@ def tissue_is_selected(make: Make) -> None:
     slide = toy_slide()
     patches = _select(make(), slide)
     fix = "look at the tissue mask: a pink and purple ellipse on white must be found"
-    require(
-        len(patches) > 0,
-        f"at least one patch of a stained slide of {slide.dimensions} pixels at {slide.mpp} µm/px",
-        "none",
-        fix,
-    )
+    want = f"at least one patch of a stained slide of {slide.dimensions} pixels at {slide.mpp} µm/px"
+    require(len(patches) > 0, want, "none", fix)
 
 
 def white_slide_gives_no_patches(make: Make) -> None:
@@ -187,12 +179,8 @@ def same_slide_same_tissue(make: Make) -> None:
     for who, again in (("the same selector", selector), ("a fresh selector with equal options", make())):
         differ = int((first != _find_tissue(again, slide, thumbnail)).sum())
         fix = "use only the slide, the thumbnail and the options, and no random numbers"
-        require(
-            differ == 0,
-            f"the same tissue for the same slide from {who}",
-            f"{differ} of {first.size} pixels that differ",
-            fix,
-        )
+        want = f"the same tissue for the same slide from {who}"
+        require(differ == 0, want, f"{differ} of {first.size} pixels that differ", fix)
 
 
 def patches_lie_on_the_tissue_found(make: Make) -> None:
@@ -202,12 +190,8 @@ def patches_lie_on_the_tissue_found(make: Make) -> None:
     patches = _select(selector, slide)
     share = float(_tissue_shares(mask, slide, patches).mean()) if len(patches) else 1.0
     fix = "use one rule for both: select() should choose from the tissue that find_tissue() returns"
-    require(
-        share >= MOSTLY,
-        f"at least {MOSTLY:.0%} of the area of the selected patches on the tissue that find_tissue() returns",
-        f"{share:.0%} of it",
-        fix,
-    )
+    want = f"at least {MOSTLY:.0%} of the area of the selected patches on the tissue that find_tissue() returns"
+    require(share >= MOSTLY, want, f"{share:.0%} of it", fix)
 
 
 def patches_have_the_stated_size(make: Make) -> None:
@@ -217,12 +201,9 @@ def patches_have_the_stated_size(make: Make) -> None:
         return
     sides = _sides_um(_select(selector, toy_slide()))
     fix = "return size * mpp, or None if patches have several sizes"
-    require(
-        bool(np.allclose(sides, selector.patch_um, rtol=1e-6)),
-        f"every patch to be patch_um = {selector.patch_um!r} µm wide",
-        f"patches of {', '.join(f'{side:g}' for side in sides)} µm",
-        fix,
-    )
+    passed = bool(np.allclose(sides, selector.patch_um, rtol=1e-6))
+    want = f"every patch to be patch_um = {selector.patch_um!r} µm wide"
+    require(passed, want, f"patches of {', '.join(f'{side:g}' for side in sides)} µm", fix)
 
 
 class WatchedSlide:
@@ -256,12 +237,9 @@ def _find_tissue(selector: TissueFinder, slide: Slide, thumbnail: UInt8) -> Mask
     mask = selector.find_tissue(slide, thumbnail)
     is_array = isinstance(mask, np.ndarray)
     fix = "return one value per pixel of the thumbnail, true on tissue"
-    require(
-        is_array and mask.dtype == np.bool_ and mask.shape == thumbnail.shape[:2],
-        f"find_tissue() to return a bool array of shape {thumbnail.shape[:2]}",
-        f"{mask.dtype} {mask.shape}" if is_array else type(mask).__name__,
-        fix,
-    )
+    passed = is_array and mask.dtype == np.bool_ and mask.shape == thumbnail.shape[:2]
+    want = f"find_tissue() to return a bool array of shape {thumbnail.shape[:2]}"
+    require(passed, want, f"{mask.dtype} {mask.shape}" if is_array else type(mask).__name__, fix)
     return mask
 
 
@@ -296,12 +274,8 @@ def _require_inside(slide: Slide, patches: Patches) -> None:
     outside = np.any((bounds >= side) & ((patches.xy < 0) | (patches.xy + side > bounds)), axis=1)
     wrong = [f"{corner} of side {length:.0f}" for corner, length in zip(patches.xy[outside].tolist(), side[outside, 0])]
     fix = "xy is the top-left corner in level-0 pixels, and a patch covers size * mpp / slide.mpp of them"
-    require(
-        not wrong,
-        f"patches inside the slide, {bounds.tolist()} level-0 pixels",
-        f"{len(wrong)} of {len(patches)} outside, one at {wrong[0] if wrong else ''}",
-        fix,
-    )
+    want = f"patches inside the slide, {bounds.tolist()} level-0 pixels"
+    require(not wrong, want, f"{len(wrong)} of {len(patches)} outside, one at {wrong[0] if wrong else ''}", fix)
 
 
 def _require_none(patches: Patches, what: str) -> None:
@@ -312,9 +286,5 @@ def _require_none(patches: Patches, what: str) -> None:
 def _require_same(first: Patches, second: Patches, who: str) -> None:
     same = first.size == second.size and np.array_equal(first.xy, second.xy) and np.array_equal(first.mpp, second.mpp)
     fix = "seed a new generator from the options in every call, np.random.default_rng(self.seed)"
-    require(
-        same,
-        f"the same patches in the same order from {who}",
-        f"{len(first)} patches from {first.xy[:3].tolist()}, then {len(second)} from {second.xy[:3].tolist()}",
-        fix,
-    )
+    found = f"{len(first)} patches from {first.xy[:3].tolist()}, then {len(second)} from {second.xy[:3].tolist()}"
+    require(same, f"the same patches in the same order from {who}", found, fix)

@@ -124,12 +124,8 @@ def another_width_is_refused(make: Make, toys: Toys) -> None:
     """A fitted encoder raises SlideseekError for features of a different width from those it was fitted on."""
     encoder, width = fitted(make, toys), toys(count=1).bags[0].width
     fix = "compare bag.width with the width learnt in fit() and name both"
-    require_error(
-        partial(encoder.encode, toy_bags(seed=1, width=width + 3).bags[0]),
-        (SlideseekError,),
-        f"for {width + 3} features from an encoder fitted on {width}",
-        fix,
-    )
+    what = f"for {width + 3} features from an encoder fitted on {width}"
+    require_error(partial(encoder.encode, toy_bags(seed=1, width=width + 3).bags[0]), (SlideseekError,), what, fix)
 
 
 def large_bags_are_learnt(make: Make, toys: Toys) -> None:
@@ -193,12 +189,8 @@ def foreign_checkpoint_is_refused(make: Make, toys: Toys) -> None:
     with tempfile.TemporaryDirectory() as folder:
         fitted(make, toys, folder)
         fix = "store the options and a digest of the training bags with the checkpoint, and compare them"
-        require_error(
-            partial(fitted, make, partial(toys, seed=5), folder),
-            (SlideseekError,),
-            "for a checkpoint of other slides",
-            fix,
-        )
+        what = "for a checkpoint of other slides"
+        require_error(partial(fitted, make, partial(toys, seed=5), folder), (SlideseekError,), what, fix)
 
 
 class _StoppedError(Exception):

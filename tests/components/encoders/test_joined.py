@@ -4,11 +4,11 @@ import itertools
 
 import numpy as np
 import pytest
-from slideseek.testing import run_checks
-from slideseek.testing.toys import toy_bags
 
 from slideseek.errors import DamagedError, NotFittedError, SlideseekError
 from slideseek.types import Bag
+from slideseek_apps.testing import run_checks
+from slideseek_apps.testing.toys import toy_bags
 from slideseek_components.encoders.bovw import Bovw
 from slideseek_components.encoders.deep_fv import DeepFisherVector
 from slideseek_components.encoders.gmm_fv import GmmFisher

@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
-from slideseek.testing import run_checks
-from slideseek.testing.toys import toy_bags
 from threadpoolctl import threadpool_limits
 
 from slideseek.errors import NotFittedError, SlideseekError
 from slideseek.types import Bag
+from slideseek_apps.testing import run_checks
+from slideseek_apps.testing.toys import toy_bags
 from slideseek_components.encoders.deep_fv import DeepFisherVector
 from slideseek_components.encoders.deep_sbfv import DeepSparseBinaryFisherVector
 from slideseek_components.encoders.gmm_fv import GmmFisher
