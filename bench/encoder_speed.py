@@ -5,8 +5,8 @@
 What is compared takes turns and the best of many turns counts. Batched extraction is compared by the clock with the
 loop over patches that Eq. 15 says, on one thread or on all, whichever is faster; a leaner loop and the time of a pass's
 matrix products alone, which bounds what one core can reach, are printed beside it. All else is the CPU time of one
-thread. The entries of short codes are chosen as a fit chooses them. The last lines say which targets are met; the exit
-code is 1 when one is missed.
+thread. The entries of short codes are chosen as a fit chooses them; codes are not projected, whatever the preset says.
+The last lines say which targets are met; the exit code is 1 when one is missed.
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ def make_bags(count: int, patches: int, width: int) -> list[Bag]:
 
 def fitted(preset: Preset, bits: int, width: int, slides: int, epochs: int) -> DeepBinaryFisherVector:
     """Return `deep-bfv` fitted for `epochs` on slides of 30 patches, to have real weights and a real choice of bits."""
-    encoder = DeepBinaryFisherVector(preset=preset, bits=bits, epochs=epochs, device="cpu")
+    encoder = DeepBinaryFisherVector(preset=preset, bits=bits, epochs=epochs, projection="none", device="cpu")
     labels = [f"class {i % CLASSES}" for i in range(slides)]
     encoder.fit(make_bags(slides, 30, width), labels, [str(i) for i in range(slides)])
     return encoder
@@ -182,8 +182,8 @@ def codes(example: DeepBinaryFisherVector, slide: Bag) -> dict[str, Callable[[],
         del widths["layers"]
     works: dict[str, Callable[[], object]] = {}
     for name, (count, options, kept) in widths.items():
-        floats = DeepFisherVector(preset=preset, keep=count, device="cpu", **options)
-        bits = DeepBinaryFisherVector(preset=preset, bits=count, device="cpu", **options)
+        floats = DeepFisherVector(preset=preset, keep=count, projection="none", device="cpu", **options)
+        bits = DeepBinaryFisherVector(preset=preset, bits=count, projection="none", device="cpu", **options)
         works[f"floats, {name}"] = partial(coded(floats, model, kept).encode, slide)
         works[f"bits, {name}"] = partial(coded(bits, model, kept).encode, slide)
     return works

@@ -25,8 +25,11 @@ from typing import TypeAlias
 
 import numpy as np
 
-from bench.encoders import DATA, NEAREST, RESAMPLES, Task, fit, folds, load_tasks
-from slideseek.interfaces import Encoder, Index, Reranker
+from bench.encoder_codes import training
+from bench.encoder_scores import RESAMPLES
+from bench.encoder_sets import FeatureSet, Task, load_sets, parts, tasks_of
+from bench.encoders import DATA
+from slideseek.interfaces import Checkpointed, Encoder, Index, Reranker, Trainable, implements
 from slideseek.searching.votes import majority
 from slideseek.types import Bag, Code, Float64, Int64
 from slideseek_components.encoders.deep_sbfv import DeepSparseBinaryFisherVector
@@ -58,6 +61,7 @@ ALONE: dict[str, PatchPairs] = {
 }
 """Patch sets alone: every candidate is compared."""
 FOLDS = 5
+NEAREST = 3
 TIMED = 30
 """Queries timed per row: the first of the first seed."""
 
@@ -94,7 +98,8 @@ def atlas2(data: Path) -> Task:
         Bag(str(name), arrays["x"][arrays["bag"] == i].astype(np.float32), arrays["xy"][arrays["bag"] == i], sites[i])
         for i, name in enumerate(arrays["slide_id"])
     ]
-    return Task("atlas2 site", "atlas2", bags, sites, sites, [str(patient) for patient in arrays["patient"]])
+    features = FeatureSet("atlas2", bags, sites, [str(patient) for patient in arrays["patient"]])
+    return Task("atlas2 site", features, sites)
 
 
 def every_distance(task: Task, rerankers: Mapping[str, PatchPairs]) -> dict[str, Float64]:
@@ -102,13 +107,13 @@ def every_distance(task: Task, rerankers: Mapping[str, PatchPairs]) -> dict[str,
 
     Rerankers that compare patches alike share the distances of patches.
     """
-    count = len(task.bags)
+    count = len(task.features.bags)
     found = {name: np.zeros((count, count)) for name in rerankers}
     for measure in sorted({one.distance_name for one in rerankers.values()}):
         alike = {name: one for name, one in rerankers.items() if one.distance_name == measure}
         rows = next(iter(alike.values())).row_distances
-        for i, query in enumerate(task.bags):
-            for j, other in enumerate(task.bags[: i + 1]):
+        for i, query in enumerate(task.features.bags):
+            for j, other in enumerate(task.features.bags[: i + 1]):
                 between = rows(query.features, other.features)
                 for name, one in alike.items():
                     found[name][i, j], found[name][j, i] = one.set_distance(between), one.set_distance(between.T)
@@ -122,15 +127,24 @@ def counted(task: Task, fold: Int64, number: int) -> tuple[list[int], list[int]]
     return train, [i for i in np.flatnonzero(fold == number).tolist() if task.targets[i] in known]
 
 
+def fit(encoder: Encoder, features: FeatureSet, train: Int64, folder: Path) -> None:
+    """Fit an encoder that can be on the slides numbered `train`; what it trains is kept in `folder`."""
+    if implements(encoder, Checkpointed):
+        folder.mkdir(exist_ok=True)
+        encoder.fit_in(folder, *training(features, train, None))
+    elif implements(encoder, Trainable):
+        encoder.fit(*training(features, train, None))
+
+
 def fitted(task: Task, make: Callable[[int, int], Encoder], seed: int, folder: Path) -> list[Fold]:
     """Fit an encoder on every fold of a seed, and index its candidates."""
-    fold, made = folds(task, FOLDS, seed), []
+    fold, made = parts(task.features, FOLDS, seed), []
     for number in range(FOLDS):
         train, queries = counted(task, fold, number)
-        encoder = make(seed, len(set(task.labels)))
-        fit(encoder, task, np.array(train), folder / f"{seed}-{number}")
-        index: Index = Hamming() if encoder.spec(task.bags[0].width).kind == "bits" else Cosine()
-        codes = [encoder.encode(bag) for bag in task.bags]
+        encoder = make(seed, len(set(task.features.labels)))
+        fit(encoder, task.features, np.array(train), folder / f"{seed}-{number}")
+        index: Index = Hamming() if encoder.spec(task.features.bags[0].width).kind == "bits" else Cosine()
+        codes = [encoder.encode(bag) for bag in task.features.bags]
         index.add([codes[i] for i in train])
         made.append(Fold(index, codes, train, queries))
     return made
@@ -144,7 +158,7 @@ def average_precision(task: Task, query: int, ranked: Sequence[int]) -> float:
 
 def judged(task: Task, folds_of: Sequence[tuple[Sequence[int], Ranking]]) -> tuple[Float64, list[str]]:
     """Return the average precision and the answer of every slide of one seed."""
-    precision, answers = np.full(len(task.bags), np.nan), [""] * len(task.bags)
+    precision, answers = np.full(len(task.features.bags), np.nan), [""] * len(task.features.bags)
     for queries, ranking in folds_of:
         for i in queries:
             ranked = ranking(i)
@@ -155,7 +169,7 @@ def judged(task: Task, folds_of: Sequence[tuple[Sequence[int], Ranking]]) -> tup
 
 def first_stage(task: Task, fold: Fold) -> dict[int, list[int]]:
     """Return the candidates of every query of a fold, nearest first."""
-    place = {bag.slide_id: i for i, bag in enumerate(task.bags)}
+    place = {bag.slide_id: i for i, bag in enumerate(task.features.bags)}
     return {i: [place[hit.slide_id] for hit in fold.index.search(fold.codes[i], len(fold.train))] for i in fold.queries}
 
 
@@ -171,12 +185,12 @@ def compared(distances: Float64, train: list[int], query: int) -> list[int]:
 
 def timed(task: Task, some: Sequence[Fold], reranker: Reranker | None, depth: int) -> float:
     """Return the median milliseconds of a query: search `depth` slides by code, then compare their patches."""
-    place, taken = {bag.slide_id: bag for bag in task.bags}, []
+    place, taken = {bag.slide_id: bag for bag in task.features.bags}, []
     for one, i in [(fold, i) for fold in some for i in fold.queries][:TIMED]:
         start = time.perf_counter()
         hits = one.index.search(one.codes[i], depth)
         if reranker is not None:
-            reranker.distances(task.bags[i], [place[hit.slide_id] for hit in hits])
+            reranker.distances(task.features.bags[i], [place[hit.slide_id] for hit in hits])
         taken.append(1000 * (time.perf_counter() - start))
     return float(np.median(taken))
 
@@ -187,7 +201,7 @@ def timed_alone(task: Task, fold: Int64, reranker: Reranker) -> float:
     pairs = [(i, train) for number in range(FOLDS) for train, some in [counted(task, fold, number)] for i in some]
     for i, train in pairs[:TIMED]:
         start = time.perf_counter()
-        reranker.distances(task.bags[i], [task.bags[j] for j in train])
+        reranker.distances(task.features.bags[i], [task.features.bags[j] for j in train])
         taken.append(1000 * (time.perf_counter() - start))
     return float(np.median(taken))
 
@@ -197,7 +211,7 @@ def rows_of(task: Task, engines: Sequence[str], seeds: int, folder: Path) -> lis
     rows: list[Row] = []
     between = every_distance(task, RERANKERS | ALONE)
     for name in engines:
-        place = folder / "".join(c for c in f"{task.features}-{name}" if c.isalnum())
+        place = folder / "".join(c for c in f"{task.features.name}-{name}" if c.isalnum())
         place.mkdir(parents=True, exist_ok=True)
         made = [fitted(task, ENGINES[name], seed, place) for seed in range(seeds)]
         ranked = [[first_stage(task, fold) for fold in some] for some in made]
@@ -215,23 +229,23 @@ def rows_of(task: Task, engines: Sequence[str], seeds: int, folder: Path) -> lis
     for name, reranker in ALONE.items():
         seen = []
         for seed in range(seeds):
-            fold = folds(task, FOLDS, seed)
-            parts = [counted(task, fold, number) for number in range(FOLDS)]
-            seen.append(judged(task, [(some, partial(compared, between[name], train)) for train, some in parts]))
-        took = timed_alone(task, folds(task, FOLDS, 0), reranker)
+            fold = parts(task.features, FOLDS, seed)
+            dealt = [counted(task, fold, number) for number in range(FOLDS)]
+            seen.append(judged(task, [(some, partial(compared, between[name], train)) for train, some in dealt]))
+        took = timed_alone(task, parts(task.features, FOLDS, 0), reranker)
         rows.append(Row(f"patch sets: {name}", "", [p for p, _ in seen], [a for _, a in seen], took))
     return rows
 
 
 def resampled(task: Task) -> Float64:
     """Return how often each slide is drawn with its patient, float64 (1 + draws, slides); first, each once."""
-    patients = sorted(set(task.groups))
+    patients = sorted(set(task.features.groups))
     rng = np.random.default_rng(0)
     draws = [np.ones(len(patients))] + [
         np.bincount(rng.integers(len(patients), size=len(patients)), minlength=len(patients)).astype(np.float64)
         for _ in range(RESAMPLES)
     ]
-    return np.stack(draws)[:, [patients.index(group) for group in task.groups]]
+    return np.stack(draws)[:, [patients.index(group) for group in task.features.groups]]
 
 
 def mean_precision(row: Row, weights: Float64) -> Float64:
@@ -289,8 +303,9 @@ def main() -> None:
     parser.add_argument("--tasks", nargs="*", default=[], help="ucsb, musk1, atlas2; all when left out")
     parser.add_argument("--keep", type=Path, help="keep trained networks in this folder, and use those there")
     given = parser.parse_args()
-    tasks = [*load_tasks(given.data, ["ucsb", "musk1"]), atlas2(given.data)]
-    tasks = [task for task in tasks if not given.tasks or task.features in given.tasks]
+    sets = load_sets(given.data, ["ucsb", "musk1"])
+    tasks = [*(task for features in sets for task in tasks_of(features)), atlas2(given.data)]
+    tasks = [task for task in tasks if not given.tasks or task.features.name in given.tasks]
     with tempfile.TemporaryDirectory() as temporary:
         found = [rows_of(task, given.engines, given.seeds, given.keep or Path(temporary)) for task in tasks]
     made = [cells(task, rows) for task, rows in zip(tasks, found)]

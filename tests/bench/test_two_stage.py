@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-from bench.encoders import Task, macro_f1
+from bench.encoder_scores import macro_f1
+from bench.encoder_sets import FeatureSet, Task
 from bench.two_stage import (
     ALONE,
     RERANKERS,
@@ -34,14 +35,17 @@ def task():
         features = rng.normal(size=(4, 12)).astype(np.float32)
         features[:, 0 if target == "a" else 1] += 3
         bags.append(Bag(f"s{number:02}", features, np.zeros((4, 2), np.int32)))
-    return Task("toy", "toy", bags, targets, targets, [f"p{number // 4 * 2 + number % 2}" for number in range(20)])
+    features = FeatureSet("toy", bags, targets, [f"p{number // 4 * 2 + number % 2}" for number in range(20)])
+    return Task("toy", features, targets)
 
 
 def test_distances_are_those_of_the_rerankers(task):
     found = every_distance(task, RERANKERS | ALONE)
     for name, reranker in (RERANKERS | ALONE).items():
         for query in (0, 7):
-            assert found[name][query].tolist() == pytest.approx(reranker.distances(task.bags[query], task.bags))
+            assert found[name][query].tolist() == pytest.approx(
+                reranker.distances(task.features.bags[query], task.features.bags)
+            )
 
 
 def test_only_the_first_are_ordered_again():
