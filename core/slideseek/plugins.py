@@ -117,7 +117,7 @@ class Registry:
             choice = " or ".join(repr(f"{e.distribution}:{plain}") for e in owners)
             raise PluginError(
                 f"{kind} {name!r} is registered twice, by {' and by '.join(e.owner for e in owners)}",
-                f"write {choice}, uninstall one, or set {DISABLED_VARIABLE} to the plugin you do not want",
+                f"{'' if kind == 'command' else f'write {choice}, '}uninstall one, or set {DISABLED_VARIABLE} to the plugin you do not want",
             )
         known = sorted({e.name for e in self.entries if e.kind == kind})
         hint = did_you_mean(name, known, f"available: {', '.join(known) or 'none'}")

@@ -209,7 +209,6 @@ def test_a_revision_of_slideseek_says_nothing_about_a_plugin_that_inherits_it(au
 
 
 # Not there yet: remove the mark when both commands list changed components.
-@pytest.mark.xfail(strict=False, reason="status and doctor do not list changed components yet")
 def test_status_and_doctor_list_the_change(change, archive, slideseek):
     root = archive()
     change()

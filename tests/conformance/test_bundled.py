@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from slideseek.interfaces import CAPABILITIES, own_members
-from slideseek.plugins import REQUIRED_KINDS, ComponentKind, Registration, load_registry
+from slideseek.interfaces import CAPABILITIES
+from slideseek.plugins import REQUIRED_KINDS, ComponentKind, Registration, load_registry, own_members
 from slideseek_apps.testing import (
     Check,
     encoder_checks,

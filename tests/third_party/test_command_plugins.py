@@ -113,14 +113,14 @@ def test_a_name_that_core_has(install, slideseek):
 def test_a_name_that_two_plugins_have(install, slideseek):
     one, two = (plugin(("same", f"{__name__}:fine")) for _ in range(2))
     install(one=one, two=two, good=plugin(("fine", f"{__name__}:fine")))
-    refused(slideseek("same"), "command 'same' is registered twice, by one - and two -", "uninstall one")
+    refused(slideseek("same"), "command 'same' is registered twice, by one - and by two -", "uninstall one")
     assert slideseek("--help").code == 0
     assert slideseek("fine").code == 0
 
 
 def test_a_name_that_an_application_has(install, slideseek):
     install(odd=plugin(("bench", f"{__name__}:fine")))
-    refused(slideseek("bench", "run", "--list"), "command 'bench' is registered twice, by odd - and slideseek ")
+    refused(slideseek("bench", "run", "--list"), "command 'bench' is registered twice, by odd - and by slideseek ")
     assert slideseek("--help").code == 0
 
 

@@ -82,13 +82,16 @@ class Counts(Cosine):
     """Exact cosine that counts the queries it gets at once."""
 
     def search_many(self, codes, k, among=None):
-        SIZES.append(len(codes))
+        if not codes[0].slide_id.startswith("toy-"):  # the codes an index is tried with before the benchmark runs
+            SIZES.append(len(codes))
         return super().search_many(codes, k, among)
 
 
 @dataclasses.dataclass
 class CannotBatch(Cosine):
     def search_many(self, codes, k, among=None):
+        if codes[0].slide_id.startswith("toy-"):
+            return super().search_many(codes, k, among)
         raise MemoryError
 
 
@@ -233,7 +236,7 @@ class TestSearching:
     @pytest.mark.parametrize(
         ("index", "why"),
         [
-            ("LosesAnswers", "returned 1 answers from search_many() for 2 slides"),
+            ("LosesAnswers", "returned 2 answers from search_many() for 3 slides"),
             ("FindsOthers", "returned other hits from search_many() than from search()"),
             ("IgnoresTheMask", "a slide that this search excludes"),
         ],

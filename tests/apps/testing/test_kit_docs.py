@@ -105,7 +105,7 @@ def test_capabilities_are_listed_and_have_an_example(kind: str) -> None:
             text.partition(f"### {name}\n")[2].partition("\n### ")[0].partition("```python\n")[2].partition("```")[0]
         )
         assert re.search(rf"class \w+\(.*\b{name}\):", example), name
-        for member in interfaces.own_members(protocol):
+        for member in plugins.own_members(protocol):
             assert f"    def {member}(self" in example, member
 
 

@@ -48,9 +48,8 @@ def computed(archive):
 @pytest.mark.parametrize(
     ("stage", "expected"),
     [
-        # Features are stored together with the selection they belong to, so it is recorded again.
         ("select", {"select": 8, "featurize": 8, "fit": 1, "encode": 16, "index": 2}),
-        ("featurize", {"select": 8, "featurize": 8, "fit": 1, "encode": 16, "index": 2}),
+        ("featurize", {"featurize": 8, "fit": 1, "encode": 16, "index": 2}),
         ("fit", {"fit": 1, "encode": 16, "index": 2}),
         ("encode", {"encode": 16, "index": 2}),
         ("index", {"index": 2}),
