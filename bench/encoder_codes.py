@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.encoder_sets import FeatureSet, Protocol, Split
-from slideseek.interfaces import BatchEncoder, Encoder, Index, Trainable
+from slideseek.interfaces import BatchEncoder, Encoder, Index, Trainable, implements
 from slideseek.types import Bag, Code, CodeSpec
 from slideseek_components.indexes.cosine import Cosine
 from slideseek_components.indexes.hamming import Hamming
@@ -80,7 +80,7 @@ def measured(features: FeatureSet, entry: Entry, seed: int, split: Split) -> tup
     order = np.random.default_rng([seed, 99]).permutation(len(features.bags)) if entry.shuffled else None
     with Peak() as peak:
         start = time.process_time()
-        if isinstance(encoder, Trainable):
+        if implements(encoder, Trainable):
             encoder.fit(*training(features, split.train, order))
         fitted = time.process_time()
         codes = encode(encoder, features.bags)
@@ -149,7 +149,7 @@ def training(
 
 def encode(encoder: Encoder, bags: Sequence[Bag]) -> list[Code]:
     """Return the codes, 64 bags together where the encoder can."""
-    if isinstance(encoder, BatchEncoder):
+    if implements(encoder, BatchEncoder):
         return [code for start in range(0, len(bags), 64) for code in encoder.encode_many(bags[start : start + 64])]
     return [encoder.encode(bag) for bag in bags]
 

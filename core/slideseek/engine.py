@@ -207,7 +207,12 @@ class Engine:
         encoder, owner = self.encoder, self.owner("encoder")
         if not implements(encoder, Attributable):
             return None
-        parts = owner.call(f"contributions() for {bag.slide_id!r}", encoder.contributions, bag, code)
+        try:
+            parts = owner.call(f"contributions() for {bag.slide_id!r}", encoder.contributions, bag, code)
+        except UsageError:
+            raise
+        except SlideseekError:  # an encoder made of others can only if all of them can
+            return None
         return owner.check_contributions(parts, len(bag))
 
     def probe_features(self) -> None:

@@ -115,9 +115,10 @@ class Registry:
         if found:
             owners = sorted(found, key=lambda e: e.owner)
             choice = " or ".join(repr(f"{e.distribution}:{plain}") for e in owners)
+            fix = f"uninstall one, or set {DISABLED_VARIABLE} to the plugin you do not want"
             raise PluginError(
                 f"{kind} {name!r} is registered twice, by {' and by '.join(e.owner for e in owners)}",
-                f"{'' if kind == 'command' else f'write {choice}, '}uninstall one, or set {DISABLED_VARIABLE} to the plugin you do not want",
+                fix if kind == "command" else f"write {choice}, {fix}",
             )
         known = sorted({e.name for e in self.entries if e.kind == kind})
         hint = did_you_mean(name, known, f"available: {', '.join(known) or 'none'}")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import hashlib
+import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -12,7 +14,7 @@ from typing import ClassVar
 import numpy as np
 
 from slideseek.errors import NotFittedError, SlideseekError
-from slideseek.interfaces import Attributable, BatchEncoder, Checkpointed, Encoder, Progress, Trainable
+from slideseek.interfaces import Attributable, BatchEncoder, Checkpointed, Encoder, Progress, Trainable, implements
 from slideseek.types import Bag, Code, CodeSpec, Float64
 from slideseek_components.encoders.attribution import check_comparable
 from slideseek_components.encoders.bags import finite_features
@@ -55,6 +57,7 @@ class Joined(Checkpointed, Attributable, BatchEncoder):
     lengths_: tuple[float, ...] = field(init=False, repr=False, compare=False, default=())
 
     name: ClassVar[str] = "joined"
+    code_revision: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
         if not self.of:
@@ -78,7 +81,9 @@ class Joined(Checkpointed, Attributable, BatchEncoder):
         progress: Progress | None = None,
     ) -> None:
         """Fit like `fit`; parts with checkpoints write them into folders of their own below `folder`."""
+        claim_folder(folder, self.name, bags, labels, groups)
         self._fit(folder, bags, labels, groups, progress)
+        report_once(self.of, progress)
 
     def encode(self, bag: Bag) -> Code:
         """Return the parts side by side, float32 (1, width of the spec)."""
@@ -113,7 +118,7 @@ class Joined(Checkpointed, Attributable, BatchEncoder):
         tensors = {f"centre.{i}": centre for i, centre in enumerate(self.centres_)}
         write_model(folder, self.name, {}, facts, tensors | {"lengths": np.array(self.lengths_)})
         for i, part in enumerate(self.of):
-            if isinstance(part, Trainable):
+            if implements(part, Trainable):
                 _part_folder(folder, i).mkdir()
                 part.save(_part_folder(folder, i))
 
@@ -123,7 +128,7 @@ class Joined(Checkpointed, Attributable, BatchEncoder):
         check_positive(folder, tensors, ["lengths"])
         parts = tuple(copy.deepcopy(part) for part in self.of)
         for i, part in enumerate(parts):
-            if isinstance(part, Trainable):
+            if implements(part, Trainable):
                 part.load(_part_folder(folder, i))
         self.of, self.width_ = parts, facts["width"]
         self.centres_ = tuple(tensors[f"centre.{i}"] for i in range(len(parts)))
@@ -192,6 +197,26 @@ class Joined(Checkpointed, Attributable, BatchEncoder):
         return Code(own[0].slide_id, np.concatenate(rows).astype(np.float32)[None], ", ".join(spaces))
 
 
+def claim_folder(folder: Path, name: str, bags: Sequence[Bag], labels: Sequence[str], groups: Sequence[str]) -> None:
+    """Note in a training folder what is learnt from; a folder of another training is an error."""
+    total = hashlib.sha256(json.dumps([name, list(labels), list(groups)]).encode())
+    for bag in bags:
+        total.update(f"{bag.slide_id}\0{bag.site}\0".encode())
+        total.update(np.ascontiguousarray(bag.features).view(np.uint8).data)
+    note = folder / "training.json"
+    text = json.dumps({"encoder": name, "slides": len(bags), "sha256": total.hexdigest()})
+    if not note.exists():
+        note.write_text(text, encoding="utf-8")
+    elif note.read_text(encoding="utf-8") != text:
+        raise SlideseekError(f"{folder} has the training of other slides", "train in an empty folder")
+
+
+def report_once(parts: Sequence[Encoder], progress: Progress | None) -> None:
+    """Report one epoch for encoders that have none of their own."""
+    if progress is not None and not any(implements(part, Checkpointed) for part in parts):
+        progress({"epoch": 1, "epochs": 1})
+
+
 def fit_part(
     part: Encoder,
     folder: Path | None,
@@ -201,10 +226,10 @@ def fit_part(
     progress: Progress | None,
 ) -> None:
     """Fit an encoder if it learns, with checkpoints in `folder` if it can."""
-    if isinstance(part, Checkpointed) and folder is not None:
+    if implements(part, Checkpointed) and folder is not None:
         folder.mkdir(exist_ok=True)
         part.fit_in(folder, bags, labels, groups, progress)
-    elif isinstance(part, Trainable):
+    elif implements(part, Trainable):
         part.fit(bags, labels, groups)
 
 

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import ClassVar
 
 from slideseek.errors import NotFittedError
-from slideseek.interfaces import Attributable, BatchEncoder, Checkpointed, Encoder, Progress, Trainable
+from slideseek.interfaces import Attributable, BatchEncoder, Checkpointed, Encoder, Progress, Trainable, implements
 from slideseek.types import Bag, Code, CodeSpec, Float64
 from slideseek_components.encoders.attribution import check_comparable
 from slideseek_components.encoders.bags import finite_features
 from slideseek_components.encoders.blas_threads import one_blas_thread
-from slideseek_components.encoders.joined import fit_part
+from slideseek_components.encoders.joined import claim_folder, fit_part, report_once
 from slideseek_components.encoders.mean import Mean
 from slideseek_components.encoders.model_file import deciding_options
 from slideseek_components.encoders.projection.float_codes import (
@@ -57,6 +57,7 @@ class Projected(Checkpointed, Attributable, BatchEncoder):
     projector_: Projector | None = field(init=False, repr=False, compare=False, default=None)
 
     name: ClassVar[str] = "projected"
+    code_revision: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
         self._options()
@@ -79,7 +80,9 @@ class Projected(Checkpointed, Attributable, BatchEncoder):
         progress: Progress | None = None,
     ) -> None:
         """Fit like `fit`; an inner encoder with checkpoints writes them below `folder`."""
+        claim_folder(folder, self.name, bags, labels, groups)
         self._fit(folder, bags, labels, groups, progress)
+        report_once([self.of], progress)
 
     def encode(self, bag: Bag) -> Code:
         """Return the projected code: packed bits, or float32 (1, width of the spec)."""
@@ -107,7 +110,7 @@ class Projected(Checkpointed, Attributable, BatchEncoder):
         """Write the projection into `folder`, and the inner encoder, if it learns, into a folder below it."""
         projector = self._projector([])
         projector.save(folder, self._deciding(), self.width_)
-        if isinstance(self.of, Trainable):
+        if implements(self.of, Trainable):
             (folder / "of").mkdir()
             self.of.save(folder / "of")
 
@@ -115,7 +118,7 @@ class Projected(Checkpointed, Attributable, BatchEncoder):
         """Restore what `save` wrote."""
         projector, width = Projector.load(folder, self._options(), self._deciding())
         of = copy.deepcopy(self.of)
-        if isinstance(of, Trainable):
+        if implements(of, Trainable):
             of.load(folder / "of")
         self.of, self.projector_, self.width_ = of, projector, width
 

@@ -236,7 +236,7 @@ class TestSearching:
     @pytest.mark.parametrize(
         ("index", "why"),
         [
-            ("LosesAnswers", "returned 2 answers from search_many() for 3 slides"),
+            ("LosesAnswers", "returned 1 answers from search_many() for 2 slides"),
             ("FindsOthers", "returned other hits from search_many() than from search()"),
             ("IgnoresTheMask", "a slide that this search excludes"),
         ],

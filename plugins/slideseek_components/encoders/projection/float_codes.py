@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from slideseek.errors import SlideseekError
-from slideseek.interfaces import Attributable, BatchEncoder, Encoder
+from slideseek.interfaces import Attributable, BatchEncoder, Encoder, implements
 from slideseek.types import Bag, Code, CodeSpec, Float64
 from slideseek_components.encoders.normalise import length
 
@@ -33,7 +33,7 @@ def title(part: Encoder) -> str:
 
 def encode_all(part: Encoder, bags: Sequence[Bag]) -> list[Code]:
     """Return the codes of `part`, in one batch if it takes several; NaN or infinite values are an error."""
-    codes = part.encode_many(bags) if isinstance(part, BatchEncoder) else [part.encode(bag) for bag in bags]
+    codes = part.encode_many(bags) if implements(part, BatchEncoder) else [part.encode(bag) for bag in bags]
     for code in codes:
         if not np.isfinite(code.rows).all():
             raise SlideseekError(
@@ -64,7 +64,7 @@ def split_product(part: Encoder, bag: Bag, code: Code, weights: Float64) -> Floa
     `part` splits a cosine, so the product is that cosine times the two lengths. `weights` (width,) are rounded to
     float32, as a code is: the parts add up to the product except for that rounding.
     """
-    if not isinstance(part, Attributable):
+    if not implements(part, Attributable):
         raise SlideseekError(
             f"{title(part)} cannot split a similarity over patches",
             "use encoders that can, such as mean, gmm-fv or deep-fv",
