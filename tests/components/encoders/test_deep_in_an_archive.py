@@ -48,7 +48,7 @@ def archive(tmp_path, slideseek):
 
 def model_files(archive):
     (folder,) = (archive / "models").iterdir()
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 @pytest.mark.parametrize("preset", ["paper", "best"])
