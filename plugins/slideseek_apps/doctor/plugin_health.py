@@ -66,7 +66,7 @@ def _component(registry: Registry, entry: Registration) -> Finding | None:
         state: State = "warn" if missing and entry.distribution == BUNDLED else "fail"
         return Finding("plugins", name, state, error.cause, fix or "update the plugin")
     kind = cast("ComponentKind", entry.kind)
-    # A featurizer is judged by its card instead: its checks would read weights. A reader has been checked by loading it.
+    # A featurizer is judged by its card instead: its checks would read weights. A reader is checked by loading it.
     if entry.kind in ("featurizer", "reader") or _needs_options(loaded):
         return None
     try:
