@@ -98,7 +98,7 @@ def test_targets_say_met_or_missed():
 def test_peak_memory_is_seen(tmp_path):
     # Held for a while: memory is sampled, and a busy machine may sample late. What earlier tests left is freed first.
     gc.collect()
-    assert training_memory.peak_during(lambda: (np.ones(16 << 20), time.sleep(0.3))) > 50 << 20
+    assert training_memory.peak_during(lambda: (np.ones(16 << 20), time.sleep(0.3))) > 100 << 20
     training_memory.write_bags(tmp_path, 6, 12, 60)
     bags = training_memory.FolderBags(sorted(tmp_path.glob("*.h5")))
     assert len(bags) == 10 and len(bags[2:5]) == 3 and bags[0].features.shape == (6, 12)
