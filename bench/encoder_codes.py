@@ -129,10 +129,14 @@ class Once(Trainable, BatchEncoder):
         return [codes[bag.slide_id] for bag in bags]
 
     def save(self, folder: Path) -> None:
-        raise NotImplementedError
+        trained = SHARED[self.key][0]
+        if implements(trained, Trainable):
+            trained.save(folder)
 
     def load(self, folder: Path) -> None:
-        raise NotImplementedError
+        self.encoder.load(folder)
+        self.key = (repr(self.encoder), str(folder))
+        SHARED[self.key] = self.encoder, {}
 
 
 def training(

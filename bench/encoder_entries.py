@@ -49,9 +49,9 @@ def deep(seed: int, shared: bool = True) -> Encoder:
 
 
 def recommended(seed: int, shared: bool = True, **options: Any) -> Projected:
-    """Return the encoder that `slideseek init` writes: mean and spread of the features beside the deep code."""
+    """Return the recommended encoder: maximum, mean and spread of the features beside the deep code."""
     spread = GmmFisher(components=1, patches=20_000, seed=seed)
-    joined = Joined(of=(spread, deep(seed, shared)))
+    joined = Joined(of=(Max(), spread, deep(seed, shared)))
     return Projected(of=Once(joined) if shared else joined, seed=seed, **options)
 
 

@@ -5,14 +5,18 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
+from slideseek.boundary import Owner
 from slideseek.config import parse_config
-from slideseek.engine import make_engine, signature
+from slideseek.engine import check_parts, make_engine, signature
 from slideseek.errors import PluginError, UsageError
 from slideseek.hookspecs import hookimpl
-from slideseek.interfaces import Encoder
+from slideseek.interfaces import Encoder, NeedsFeaturizer
 from slideseek.options import describe_options
 from slideseek.plugins import load_registry
 from slideseek.types import Bag, Code, CodeSpec
+from slideseek_components.encoders.gmm_fv import GmmFisher
+from slideseek_components.encoders.joined import Joined
+from slideseek_components.encoders.mean import Mean
 
 CONFIG = """
 [[engine]]
@@ -128,3 +132,34 @@ def test_the_table_of_options_says_what_goes_in():
         "encoder table",
         "array of encoder tables",
     ]
+
+
+@dataclass
+class ColourOnly(NeedsFeaturizer):
+    """An encoder for the features of one featurizer."""
+
+    @property
+    def featurizers(self):
+        return ("colour-texture",)
+
+    def spec(self, width: int) -> CodeSpec:
+        return CodeSpec("float", width)
+
+    def encode(self, bag: Bag) -> Code:
+        return Code(bag.slide_id, bag.features.mean(axis=0, keepdims=True))
+
+
+def test_a_part_needs_its_featurizer_like_the_whole():
+    owner = Owner("encoder", "halved", "toys 1.0")
+    for features in (("colour-texture",), ()):
+        check_parts(Halved(ColourOnly()), features, owner, "engine.e.encoder")
+    for encoder in (ColourOnly(), Halved(ColourOnly()), SideBySide((Mean(), Halved(ColourOnly())))):
+        with pytest.raises(UsageError, match=r"^engine.e.encoder.*needs features of colour-texture, not of 'other'"):
+            check_parts(encoder, ("other",), owner, "engine.e.encoder")
+
+
+def test_a_part_that_learns_needs_a_whole_that_fits_it():
+    owner = Owner("encoder", "halved", "toys 1.0")
+    with pytest.raises(UsageError, match=r"^e.of: GmmFisher has to be fitted, and encoder 'halved' of toys 1.0 does"):
+        check_parts(Halved(GmmFisher()), (), owner, "e")
+    check_parts(Joined(of=(Mean(), GmmFisher())), (), owner, "e")

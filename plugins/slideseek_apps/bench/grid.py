@@ -10,7 +10,7 @@ from slideseek.boundary import CheckedIndex, Owner
 from slideseek.config import ComponentConfig, make_component
 from slideseek.did_you_mean import did_you_mean
 from slideseek.digests import digest
-from slideseek.engine import resolved_settings
+from slideseek.engine import check_parts, resolved_settings
 from slideseek.errors import UsageError
 from slideseek.interfaces import Encoder, Index, Trainable, implements
 from slideseek.plugins import Registry
@@ -60,7 +60,7 @@ class CellPlan:
     @property
     def seedless(self) -> bool:
         """Whether the seed changes nothing: no fit, no folds, no seeded component, no shuffle."""
-        seeded = any("seed" in self.options[kind] for kind in ("encoder", "index"))
+        seeded = any(_has_seed(self.options[kind]) for kind in ("encoder", "index"))
         folded = self.protocol.fit == "split" or self.protocol.among != "all" or self.task != "retrieval"
         return not (self.learns or seeded or folded or self.control)
 
@@ -123,6 +123,7 @@ def _plan(
     encoder = variant.make_encoder(seed)
     owner = Owner.of(variant.registry, "encoder", variant.encoder.use)
     owner.check_signatures(encoder)
+    check_parts(encoder, dataset.featurizers, owner, f"engine.{variant.engine}.encoder")
     spec = owner.check_spec(owner.call("spec()", encoder.spec, dataset.width))
     index = variant.index or default_index(variant.registry, spec, f"engine.{variant.engine}.index")
     options: dict[str, Any] = {
@@ -155,6 +156,13 @@ def _plan(
     }
     key = digest(decides)[:24]
     return CellPlan(variant, index, protocol, seed, control, config.task, spec, learns, options, versions, key)
+
+
+def _has_seed(options: Any) -> bool:
+    """Return whether a component, or one inside it, has an option `seed`."""
+    if isinstance(options, Mapping):
+        return "seed" in options or any(map(_has_seed, options.values()))
+    return isinstance(options, list | tuple) and any(map(_has_seed, options))
 
 
 def _make_index(variant: Variant, config: ComponentConfig, spec: CodeSpec) -> Index:

@@ -35,13 +35,34 @@ class Variant:
         return " ".join([self.engine, *(f"{key}={_shown(value)}" for key, value in self.sweep.items())])
 
     def make_encoder(self, seed: int) -> Encoder:
-        """Make a fresh encoder; an option `seed` that the configuration leaves out is the cell's seed."""
-        options = dict(self.encoder.options)
-        if "seed" in option_types(self.registry.load("encoder", self.encoder.use)):
-            options.setdefault("seed", seed)
-        config = ComponentConfig("encoder", self.encoder.use, options)
+        """Make a fresh encoder; an option `seed` that the configuration leaves out is the cell's seed.
+
+        So it is inside nested tables, unless the component around them has a seed of its own: then it is that one.
+        """
+        config = ComponentConfig("encoder", self.encoder.use, self._seeded("encoder", self.encoder, seed))
         made: Encoder = make_component(self.registry, config, f"engine.{self.engine}.encoder")
         return made
+
+    def _seeded(self, kind: ComponentKind, config: ComponentConfig, seed: int) -> dict[str, Any]:
+        """Return the options with every seed that was left out, in nested tables too."""
+        options, hints = dict(config.options), option_types(self.registry.load(kind, config.use))
+        if "seed" in hints:
+            given = options.setdefault("seed", seed)
+            seed = given if isinstance(given, int) else seed
+
+        def inner(of: Any, table: Any) -> Any:
+            try:
+                part = ComponentConfig.read(of, table, "")
+            except UsageError:
+                return table  # making the component says what is wrong, and where
+            return {"use": part.use} | self._seeded(of, part, seed)
+
+        for key, hint in hints.items():
+            of, _ = nested_kind(hint)
+            if of and key in options:
+                value = options[key]
+                options[key] = [inner(of, one) for one in value] if isinstance(value, list) else inner(of, value)
+        return options
 
 
 def expand_sweeps(engine: EngineEntry, registry: Registry) -> list[Variant]:

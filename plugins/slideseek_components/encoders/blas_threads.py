@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
+from functools import lru_cache
 from typing import Any
 
 from threadpoolctl import ThreadpoolController
@@ -24,7 +26,7 @@ def one_blas_thread() -> Iterator[None]:
     global _users, _limit
     with _lock:
         if _users == 0:
-            _limit = ThreadpoolController().limit(limits=1)
+            _limit = _libraries(len(sys.modules)).limit(limits=1)
             _limit.__enter__()
         _users += 1
     try:
@@ -35,3 +37,13 @@ def one_blas_thread() -> Iterator[None]:
             if _users == 0 and _limit is not None:
                 _limit.__exit__(None, None, None)
                 _limit = None
+
+
+@lru_cache(maxsize=1)
+def _libraries(imported: int) -> ThreadpoolController:
+    """Return the BLAS and OpenMP libraries that are loaded.
+
+    imported: number of imported modules. A library is loaded with the module that needs it, so the search, which takes
+    longer than encoding a slide, is repeated only after an import.
+    """
+    return ThreadpoolController()

@@ -44,7 +44,7 @@ class DeepBinaryFisherVector(DeepFisher, Attributable):
         """Split the share of equal bits of the bag's code and `code` over the patches; see `Attributable`."""
         if self.projector_:
             return self._projected_contributions(self.projector_, bag, code)
-        mine, shares = self.encode(bag), self._patch_shares(bag)
+        mine, shares = self.encode(bag), self._coder().shares(bag)
         check_comparable(bag, mine, code)
         width = self.spec(bag.width).width
         own, other = (np.unpackbits(rows[0], count=width).astype(np.bool_) for rows in (mine.rows, code.rows))

@@ -44,6 +44,6 @@ class DeepFisherVector(DeepFisher, Attributable):
         """Split the cosine of the bag's code and `code` over the patches; see `Attributable`."""
         if self.projector_:
             return self._projected_contributions(self.projector_, bag, code)
-        mine, shares = self.encode(bag), self._patch_shares(bag)
+        mine, shares = self.encode(bag), self._coder().shares(bag)
         with reproducible(1):
             return shares.weigh(directions(bag, mine, shares.mean(), code))

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import copy
-import hashlib
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -14,10 +12,11 @@ from typing import ClassVar
 import numpy as np
 
 from slideseek.errors import NotFittedError, SlideseekError
-from slideseek.interfaces import Attributable, BatchEncoder, Checkpointed, Encoder, Progress, Trainable, implements
+from slideseek.interfaces import Encoder, Trainable, implements
 from slideseek.types import Bag, Code, CodeSpec, Float64
 from slideseek_components.encoders.attribution import check_comparable
 from slideseek_components.encoders.bags import finite_features
+from slideseek_components.encoders.composite import Composite, Training
 from slideseek_components.encoders.deep.training_set import Moments
 from slideseek_components.encoders.gmm_fv import GmmFisher
 from slideseek_components.encoders.mean import Mean
@@ -36,13 +35,13 @@ from slideseek_components.encoders.projection.float_codes import (
     share_rest,
     split_product,
     title,
-    training_codes,
+    training_batches,
     values_of,
 )
 
 
 @dataclass
-class Joined(Checkpointed, Attributable, BatchEncoder):
+class Joined(Composite):
     """Put the codes of several encoders side by side, so that each has the same say in a cosine.
 
     The mean code of the training slides is subtracted from every part, and the part is divided by its root mean squared
@@ -67,27 +66,6 @@ class Joined(Checkpointed, Attributable, BatchEncoder):
     def spec(self, width: int) -> CodeSpec:
         """Return one row with the floats of all parts."""
         return CodeSpec("float", sum(float_spec(part, width, self.name).width for part in self.of))
-
-    def fit(self, bags: Sequence[Bag], labels: Sequence[str], groups: Sequence[str]) -> None:
-        """Fit every part, then learn its mean and its length from the codes of the training slides."""
-        self._fit(None, bags, labels, groups, None)
-
-    def fit_in(
-        self,
-        folder: Path,
-        bags: Sequence[Bag],
-        labels: Sequence[str],
-        groups: Sequence[str],
-        progress: Progress | None = None,
-    ) -> None:
-        """Fit like `fit`; parts with checkpoints write them into folders of their own below `folder`."""
-        claim_folder(folder, self.name, bags, labels, groups)
-        self._fit(folder, bags, labels, groups, progress)
-        report_once(self.of, progress)
-
-    def encode(self, bag: Bag) -> Code:
-        """Return the parts side by side, float32 (1, width of the spec)."""
-        return self.encode_many([bag])[0]
 
     def encode_many(self, bags: Sequence[Bag]) -> list[Code]:
         """Return the codes of many bags; parts that take several at once get them together."""
@@ -119,8 +97,8 @@ class Joined(Checkpointed, Attributable, BatchEncoder):
         write_model(folder, self.name, {}, facts, tensors | {"lengths": np.array(self.lengths_)})
         for i, part in enumerate(self.of):
             if implements(part, Trainable):
-                _part_folder(folder, i).mkdir()
-                part.save(_part_folder(folder, i))
+                (folder / _part_name(i)).mkdir()
+                part.save(folder / _part_name(i))
 
     def load(self, folder: Path) -> None:
         """Restore what `save` wrote."""
@@ -129,48 +107,47 @@ class Joined(Checkpointed, Attributable, BatchEncoder):
         parts = tuple(copy.deepcopy(part) for part in self.of)
         for i, part in enumerate(parts):
             if implements(part, Trainable):
-                part.load(_part_folder(folder, i))
+                part.load(folder / _part_name(i))
         self.of, self.width_ = parts, facts["width"]
         self.centres_ = tuple(tensors[f"centre.{i}"] for i in range(len(parts)))
         self.lengths_ = tuple(tensors["lengths"].tolist())
 
-    def _fit(
-        self,
-        folder: Path | None,
-        bags: Sequence[Bag],
-        labels: Sequence[str],
-        groups: Sequence[str],
-        progress: Progress | None,
-    ) -> None:
+    def _inner(self) -> Sequence[Encoder]:
+        return self.of
+
+    def _learn(self, training: Training) -> None:
+        """Fit every part, then learn its mean and its length from the codes of the training slides."""
         parts = tuple(copy.deepcopy(part) for part in self.of)
-        widths: set[int] = set()
         for i, part in enumerate(parts):
-            own = None if folder is None else _part_folder(folder, i)
             try:
-                fit_part(part, own, bags, labels, groups, progress)
+                training.fit(part, _part_name(i))
             except SlideseekError as error:
                 raise SlideseekError(
                     f"part {i + 1} of {self.name} ({title(part)}) cannot be fitted: {error.cause}", error.fix
                 ) from error
-        centres, lengths = [], []
-        for part in parts:
-            moments = Moments()
-            for _, bag, code in training_codes(part, bags, range(len(bags))):
-                widths.add(bag.width)
-                values = values_of(code)
-                moments.merge(1, values, np.zeros_like(values))
-            if not moments.count:
-                raise SlideseekError(f"{self.name} cannot be fitted: no training slide has patches", "add slides")
-            centres.append(moments.mean)
-            # A part with the same code for every slide says nothing: it stays zero for these, whatever the divisor.
-            lengths.append(math.sqrt(float(moments.m2.sum()) / moments.count) or 1.0)
-        if len(widths) > 1:
-            raise SlideseekError(
-                f"the training slides have features of widths {', '.join(map(str, sorted(widths)))}",
-                "compute all features with one featurizer",
-            )
+        widths: set[int] = set()
+        moments = [Moments() for _ in parts]
+        for batch in training_batches(training.bags, range(len(training.bags)), self._size):
+            bags = [bag for _, bag in batch]
+            widths |= {bag.width for bag in bags}
+            if len(widths) > 1:
+                raise SlideseekError(
+                    f"the training slides have features of widths {', '.join(map(str, sorted(widths)))}",
+                    "compute all features with one featurizer",
+                )
+            for part, own in zip(parts, moments):
+                for code in encode_all(part, bags):
+                    values = values_of(code)
+                    own.merge(1, values, np.zeros_like(values))
+        if not widths:
+            raise SlideseekError(f"{self.name} cannot be fitted: no training slide has patches", "add slides")
         self.of, self.width_ = parts, widths.pop()
-        self.centres_, self.lengths_ = tuple(centres), tuple(lengths)
+        self.centres_ = tuple(own.mean for own in moments)
+        # A part with the same code for every slide says nothing: it stays zero for these, whatever the divisor.
+        self.lengths_ = tuple(math.sqrt(float(own.m2.sum()) / own.count) or 1.0 for own in moments)
+
+    def _size(self, width: int) -> int:
+        return self.spec(width).width
 
     def _layout(self, facts: Facts) -> Layout:
         width, parts = whole_number(facts, "width"), facts["parts"]
@@ -197,41 +174,5 @@ class Joined(Checkpointed, Attributable, BatchEncoder):
         return Code(own[0].slide_id, np.concatenate(rows).astype(np.float32)[None], ", ".join(spaces))
 
 
-def claim_folder(folder: Path, name: str, bags: Sequence[Bag], labels: Sequence[str], groups: Sequence[str]) -> None:
-    """Note in a training folder what is learnt from; a folder of another training is an error."""
-    total = hashlib.sha256(json.dumps([name, list(labels), list(groups)]).encode())
-    for bag in bags:
-        total.update(f"{bag.slide_id}\0{bag.site}\0".encode())
-        total.update(np.ascontiguousarray(bag.features).view(np.uint8).data)
-    note = folder / "training.json"
-    text = json.dumps({"encoder": name, "slides": len(bags), "sha256": total.hexdigest()})
-    if not note.exists():
-        note.write_text(text, encoding="utf-8")
-    elif note.read_text(encoding="utf-8") != text:
-        raise SlideseekError(f"{folder} has the training of other slides", "train in an empty folder")
-
-
-def report_once(parts: Sequence[Encoder], progress: Progress | None) -> None:
-    """Report one epoch for encoders that have none of their own."""
-    if progress is not None and not any(implements(part, Checkpointed) for part in parts):
-        progress({"epoch": 1, "epochs": 1})
-
-
-def fit_part(
-    part: Encoder,
-    folder: Path | None,
-    bags: Sequence[Bag],
-    labels: Sequence[str],
-    groups: Sequence[str],
-    progress: Progress | None,
-) -> None:
-    """Fit an encoder if it learns, with checkpoints in `folder` if it can."""
-    if implements(part, Checkpointed) and folder is not None:
-        folder.mkdir(exist_ok=True)
-        part.fit_in(folder, bags, labels, groups, progress)
-    elif implements(part, Trainable):
-        part.fit(bags, labels, groups)
-
-
-def _part_folder(folder: Path, number: int) -> Path:
-    return folder / f"part-{number}"
+def _part_name(number: int) -> str:
+    return f"part-{number}"

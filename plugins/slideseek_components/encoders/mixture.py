@@ -33,23 +33,28 @@ class Mixture:
     @classmethod
     def fit(cls, patches: Float32, components: int, pca: int, standardise: bool, iterations: int, seed: int) -> Mixture:
         """Fit by expectation maximisation from a k-means start; patches: float32 (n, width), n >= components."""
-        x = patches.astype(np.float64)
+        width = patches.shape[1]
+        shift, scale, axes = np.zeros(width), np.ones(width), np.empty((0, width))
         if standardise:
+            x = patches.astype(np.float64)
             shift, scale = x.mean(axis=0), x.std(axis=0)
             scale[scale == 0] = 1.0
-        else:
-            shift, scale = np.zeros(x.shape[1]), np.ones(x.shape[1])
-        y = (x - shift) / scale
-        axes = np.empty((0, x.shape[1]))
+            del x
         with one_blas_thread(), warnings.catch_warnings():
             # Stopping at `iterations` is intended, and fewer distinct patches than components is allowed.
             warnings.simplefilter("ignore", ConvergenceWarning)
+            y = _standardised(patches, shift, scale)
             if pca:
-                projection = PCA(pca, svd_solver="full").fit(y)
+                projection = PCA(pca, svd_solver="full", copy=False).fit(y)
                 axes = np.asarray(projection.components_, dtype=np.float64)
                 shift = shift + scale * projection.mean_
-                y = ((x - shift) / scale) @ axes.T
-            model = GaussianMixture(components, covariance_type="diag", max_iter=iterations, random_state=seed).fit(y)
+                del projection, y  # as large as all patches
+                y = _standardised(patches, shift, scale) @ axes.T
+            # One Gaussian has all patches whatever the start: k-means would only copy them.
+            start = "random" if components == 1 else "kmeans"
+            model = GaussianMixture(
+                components, covariance_type="diag", max_iter=iterations, init_params=start, random_state=seed
+            ).fit(y)
         return cls(shift, scale, axes, model.weights_, model.means_, model.covariances_)
 
     @property
@@ -59,7 +64,7 @@ class Mixture:
 
     def project(self, features: Float32) -> Float64:
         """Return the points y, float64 (n, d), in the space of the Gaussians."""
-        y: Float64 = (features.astype(np.float64) - self.shift) / self.scale
+        y = _standardised(features, self.shift, self.scale)
         if len(self.axes):
             y = y @ self.axes.T
         return y
@@ -110,3 +115,11 @@ class Mixture:
             if "variances" in directions:
                 total += q[:, k] * ((unit**2 - 1.0) @ directions["variances"][k]) / (math.sqrt(2.0) * root)
         return total / count
+
+
+def _standardised(features: Float32, shift: Float64, scale: Float64) -> Float64:
+    """Return (features - shift) / scale, float64 (n, width), in one array."""
+    y: Float64 = features.astype(np.float64)
+    y -= shift
+    y /= scale
+    return y

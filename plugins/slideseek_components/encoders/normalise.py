@@ -11,7 +11,9 @@ from slideseek.types import Float64
 
 def signed_root(values: Float64) -> Float64:
     """Return sign(v) * sqrt(|v|), the "power" normalisation."""
-    return np.copysign(np.sqrt(np.abs(values)), values)
+    roots = np.abs(values)
+    np.sqrt(roots, out=roots)
+    return np.copysign(roots, values, out=roots)
 
 
 def length(values: Float64) -> float:

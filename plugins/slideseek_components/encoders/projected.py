@@ -10,15 +10,16 @@ from pathlib import Path
 from typing import ClassVar
 
 from slideseek.errors import NotFittedError
-from slideseek.interfaces import Attributable, BatchEncoder, Checkpointed, Encoder, Progress, Trainable, implements
+from slideseek.interfaces import Encoder, Trainable, implements
 from slideseek.types import Bag, Code, CodeSpec, Float64
 from slideseek_components.encoders.attribution import check_comparable
 from slideseek_components.encoders.bags import finite_features
 from slideseek_components.encoders.blas_threads import one_blas_thread
-from slideseek_components.encoders.joined import claim_folder, fit_part, report_once
+from slideseek_components.encoders.composite import Composite, Training
 from slideseek_components.encoders.mean import Mean
 from slideseek_components.encoders.model_file import deciding_options
 from slideseek_components.encoders.projection.float_codes import (
+    batches,
     encode_all,
     float_spec,
     split_product,
@@ -30,25 +31,27 @@ from slideseek_components.encoders.projection.projector import Projector, Traini
 
 
 @dataclass
-class Projected(Checkpointed, Attributable, BatchEncoder):
+class Projected(Composite):
     """Project the float code of another encoder, and turn it into bits that keep its angles.
 
     Codes are centred on the training slides and projected on the directions in which these differ. A discriminant gives
     these directions equal variance within classes and less weight where class means do not differ. Slides without a
-    label still define the directions; without classes to learn from, the projection is `none`.
+    label still define the directions; without classes to learn from, the projection is `none`. The code as it was
+    stands beside the projected one, for what classes do not tell.
 
     of: the encoder, with one row of floats per slide. projection: `none`, `whitening` (equal variance) or
-    `discriminant`. by: classes are the labels, the sites, or `both`, averaged. shrinkage: from near 0, all of the
-    projection, to 1, none of it; at 0 `discriminant` chooses it on training patients that were left out, and
-    `whitening` uses 0.1. dimensions: most coordinates of a projected code. bits: 0 for floats of unit length. binarise:
-    `sign` (of the coordinates, at most `dimensions` bits), `hyperplanes` (random) or `itq` (learnt rotations). seed: of
-    planes, rotations and validation.
+    `discriminant`. by: classes are the labels, the sites, or `both`, averaged. shrinkage: of the covariance within
+    classes towards a multiple of the identity, at most 1; 0 stands for 0.1. unprojected: the weight of the code as it
+    was beside the projected one, -1 to choose it on training patients that were left out. dimensions: most coordinates
+    of a projected code. bits: 0 for floats of unit length. binarise: `sign` (of the coordinates, at most `dimensions`
+    bits), `hyperplanes` (random) or `itq` (learnt rotations). seed: of planes, rotations and validation.
     """
 
     of: Encoder = field(default_factory=Mean)
     projection: Kind = "discriminant"
     by: By = "both"
     shrinkage: float = 0.0
+    unprojected: float = -1.0
     dimensions: int = 512
     bits: int = 5000
     binarise: Binarise = "hyperplanes"
@@ -57,7 +60,7 @@ class Projected(Checkpointed, Attributable, BatchEncoder):
     projector_: Projector | None = field(init=False, repr=False, compare=False, default=None)
 
     name: ClassVar[str] = "projected"
-    code_revision: ClassVar[int] = 1
+    code_revision: ClassVar[int] = 2
 
     def __post_init__(self) -> None:
         self._options()
@@ -67,32 +70,12 @@ class Projected(Checkpointed, Attributable, BatchEncoder):
         """Return one row of `bits` bits, or of at most `dimensions` floats."""
         return projected_spec(self._options(), float_spec(self.of, width, self.name).width)
 
-    def fit(self, bags: Sequence[Bag], labels: Sequence[str], groups: Sequence[str]) -> None:
-        """Fit the inner encoder, then learn the projection from its codes of the training slides."""
-        self._fit(None, bags, labels, groups, None)
-
-    def fit_in(
-        self,
-        folder: Path,
-        bags: Sequence[Bag],
-        labels: Sequence[str],
-        groups: Sequence[str],
-        progress: Progress | None = None,
-    ) -> None:
-        """Fit like `fit`; an inner encoder with checkpoints writes them below `folder`."""
-        claim_folder(folder, self.name, bags, labels, groups)
-        self._fit(folder, bags, labels, groups, progress)
-        report_once([self.of], progress)
-
-    def encode(self, bag: Bag) -> Code:
-        """Return the projected code: packed bits, or float32 (1, width of the spec)."""
-        return self.encode_many([bag])[0]
-
     def encode_many(self, bags: Sequence[Bag]) -> list[Code]:
-        """Return the codes of many bags; an inner encoder that takes several at once gets them together."""
+        """Return the codes of many bags; an inner encoder that takes several at once gets some together."""
         projector = self._projector(bags)
         with one_blas_thread():
-            inner = encode_all(self.of, bags)
+            together = batches(bags, lambda bag: float_spec(self.of, bag.width, self.name).width)
+            inner = (code for some in together for code in encode_all(self.of, some))
             return [Code(code.slide_id, projector.rows(values_of(code)), code.space) for code in inner]
 
     def contributions(self, bag: Bag, code: Code) -> Float64:
@@ -122,31 +105,35 @@ class Projected(Checkpointed, Attributable, BatchEncoder):
             of.load(folder / "of")
         self.of, self.projector_, self.width_ = of, projector, width
 
-    def _fit(
-        self,
-        folder: Path | None,
-        bags: Sequence[Bag],
-        labels: Sequence[str],
-        groups: Sequence[str],
-        progress: Progress | None,
-    ) -> None:
+    def _inner(self) -> Sequence[Encoder]:
+        return (self.of,)
+
+    def _learn(self, training: Training) -> None:
+        """Fit the inner encoder, then learn the projection from its codes of the training slides."""
         of = copy.deepcopy(self.of)
-        fit_part(of, None if folder is None else folder / "of", bags, labels, groups, progress)
+        training.fit(of, "of")
         width = 0
 
         def codes(which: Sequence[int]) -> Iterator[TrainingCode]:
             nonlocal width
-            for number, bag, code in training_codes(of, bags, which):
+            for number, bag, code in training_codes(of, training.bags, which):
                 finite_features(bag, width or None)
                 width = bag.width
                 yield TrainingCode(number, values_of(code), bag.site)
 
-        projector = Projector.learn(self._options(), codes, labels, groups)
+        projector = Projector.learn(self._options(), codes, training.labels, training.groups)
         self.of, self.projector_, self.width_ = of, projector, width
 
     def _options(self) -> ProjectorOptions:
         return ProjectorOptions(
-            self.projection, self.by, self.shrinkage, self.dimensions, self.bits, self.binarise, self.seed
+            self.projection,
+            self.by,
+            self.shrinkage,
+            self.unprojected,
+            self.dimensions,
+            self.bits,
+            self.binarise,
+            self.seed,
         )
 
     def _deciding(self) -> dict[str, object]:

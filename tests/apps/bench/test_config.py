@@ -52,6 +52,28 @@ class TestSweeps:
         with pytest.raises(UsageError, match=r'engine\.e\.encoder\.bits: must be a valid integer, not "x"'):
             variants('{ use = "deep-sbfv", bits = [1, "x"] }')
 
+    def test_the_seed_of_a_cell_reaches_nested_encoders(self):
+        parts = '[{ use = "gmm-fv" }, { use = "deep-fv", preset = "best", seed = 5 }, "vlad", "mean"]'
+        made = config(
+            f'[[engine]]\nname = "e"\nencoder = {{ use = "projected", of = {{ use = "joined", of = {parts} }} }}\n'
+        )
+        encoder = expand_sweeps(made.engines[0], REGISTRY)[0].make_encoder(7)
+        inner = encoder.of.of
+        assert (encoder.seed, inner[0].seed, inner[1].seed, inner[2].seed) == (7, 7, 5, 7)
+
+    def test_a_swept_seed_reaches_nested_encoders(self):
+        text = (
+            '{ use = "projected", seed = [3, 4], of = { use = "joined", of = [{ use = "gmm-fv" }, { use = "mean" }] } }'
+        )
+        made = config(f'[[engine]]\nname = "e"\nencoder = {text}\n')
+        found = [variant.make_encoder(0) for variant in expand_sweeps(made.engines[0], REGISTRY)]
+        assert [(encoder.seed, encoder.of.of[0].seed) for encoder in found] == [(3, 3), (4, 4)]
+
+    def test_a_wrong_nested_table_is_named_as_without_seeds(self):
+        made = config('[[engine]]\nname = "e"\nencoder = { use = "projected", of = { name = "mean" } }\n')
+        with pytest.raises(UsageError, match=r"engine\.e\.encoder\.of"):
+            expand_sweeps(made.engines[0], REGISTRY)[0].make_encoder(0)
+
     def test_a_sweep_over_nothing_is_refused(self):
         with pytest.raises(UsageError, match="sweeps over nothing"):
             variants('{ use = "deep-sbfv", bits = [] }')

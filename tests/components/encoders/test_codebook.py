@@ -106,3 +106,11 @@ def test_save_load_and_errors(kind, tmp_path):
         kind(4).fit([], [], [])
     with pytest.raises(ValueError, match="words"):
         kind(0)
+
+
+def test_a_maximum_belongs_to_the_patches_that_have_it():
+    one = bag([[4, 0, 1], [1, 2, 1]])
+    other = Max().encode(bag([[1, 1, 1]]))
+    parts = Max().contributions(one, other)
+    scale = np.linalg.norm([4, 2, 1]) * np.sqrt(3)
+    assert parts == pytest.approx(np.array([4.5, 2.5]) / scale, abs=1e-7)

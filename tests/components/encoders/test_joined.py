@@ -5,7 +5,8 @@ import itertools
 import numpy as np
 import pytest
 
-from slideseek.errors import DamagedError, NotFittedError, SlideseekError
+from slideseek.errors import DamagedError, NotAttributableError, NotFittedError, SlideseekError
+from slideseek.interfaces import Encoder
 from slideseek.types import Bag
 from slideseek_apps.testing import run_checks
 from slideseek_apps.testing.toys import toy_bags
@@ -68,11 +69,21 @@ def test_parts_of_a_similarity_add_up_and_leave_only_the_centre_to_be_shared():
     assert joined.contributions(one, second) == pytest.approx(joined.contributions(twice, second).sum(), abs=1e-6)
 
 
+class Whole(Encoder):
+    """The mean, but it does not say what each patch contributes."""
+
+    def spec(self, width):
+        return Mean().spec(width)
+
+    def encode(self, bag):
+        return Mean().encode(bag)
+
+
 def test_a_part_that_cannot_split_a_similarity_is_named():
     bags, labels, groups = toy_bags()
-    joined = Joined(of=(Mean(), Max()))
+    joined = Joined(of=(Mean(), Whole()))
     joined.fit(bags, labels, groups)
-    with pytest.raises(SlideseekError, match="Max cannot split"):
+    with pytest.raises(NotAttributableError, match="Whole cannot split"):
         joined.contributions(bags[0], joined.encode(bags[1]))
 
 

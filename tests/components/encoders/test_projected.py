@@ -16,6 +16,14 @@ from slideseek_components.encoders.mean import Mean
 from slideseek_components.encoders.projected import Projected
 from slideseek_components.encoders.projection import projector, sketch, span
 from slideseek_components.encoders.projection.binariser import Binariser
+from slideseek_components.encoders.projection.discriminant import beside, class_numbers, discriminant
+from slideseek_components.encoders.projection.validation import (
+    ALONE,
+    DEFAULT,
+    GRID,
+    choose_unprojected,
+    searches_of,
+)
 from slideseek_components.encoders.yottixel import Yottixel
 
 SMALL = {"hidden": (6,), "latent": 3, "epochs": 1, "device": "cpu"}
@@ -87,7 +95,7 @@ def test_slides_that_were_not_fitted_on_change_nothing():
     again.fit(list(bags), list(labels), list(groups))
     assert [again.encode(bag).rows.tobytes() for bag in probe] == before
     # Labels of the training slides do matter.
-    again.fit(bags, labels[::-1], groups)
+    again.fit(bags, [*labels[15:], *["2"] * 15], groups)
     assert [again.encode(bag).rows.tobytes() for bag in probe] != before
 
 
@@ -158,7 +166,7 @@ def test_only_what_belongs_to_no_patch_is_shared():
     code = encoder.encode(bags[1])
     values = bags[0].features.astype(np.float64).mean(axis=0)
     y = own.project(values.astype(np.float32).astype(np.float64))
-    towards = own.axes @ code.rows[0][: len(y)].astype(np.float64) / np.linalg.norm(y)
+    towards = own.directions @ code.rows[0][: len(y)].astype(np.float64) / np.linalg.norm(y)
     each = (bags[0].features.astype(np.float64) - own.centre) @ towards / len(bags[0])
     assert encoder.contributions(bags[0], code) == pytest.approx(each, abs=1e-6)
 
@@ -218,7 +226,7 @@ def test_without_classes_to_learn_from_nothing_is_projected(labels):
     discriminant, none = Projected(bits=300), Projected(bits=300, projection="none")
     for encoder in (discriminant, none):
         encoder.fit(bags, labels, groups)
-    assert discriminant.projector_.shrinkage == 1.0
+    assert discriminant.projector_.unprojected == ALONE
     assert all(discriminant.encode(b).rows.tobytes() == none.encode(b).rows.tobytes() for b in bags)
 
 
@@ -227,7 +235,7 @@ def test_classes_of_one_slide_and_unlabelled_slides_are_taken_along():
     some = ["", *labels[1:-1], "rare"]
     encoder = Projected(bits=300)
     encoder.fit(bags, some, groups)
-    assert 0 < encoder.projector_.shrinkage <= 1
+    assert encoder.projector_.unprojected in (*GRID, ALONE)
     assert len({encoder.encode(bag).rows.tobytes() for bag in bags}) == 20
 
 
@@ -297,3 +305,59 @@ def test_a_random_basis_finds_the_main_directions():
     found, other = span._refined(codes, 5, seed=1)
     assert other == pytest.approx(variance, rel=1e-4)
     assert np.linalg.svd(exact.T @ found)[1] == pytest.approx(np.ones(5), abs=1e-4)
+
+
+def test_the_code_as_it_was_stands_beside_the_projected_one():
+    """Inner products are those of both, each scaled to the same mean squared length, in no more coordinates."""
+    rng = np.random.default_rng(4)
+    rows, numbers = rng.normal(size=(40, 6)) * [3, 2, 1, 1, 1, 0.5], np.arange(40) % 4
+    turn = discriminant(rows, [numbers], 0.1)
+    moved, scale = rows @ turn, lambda x: np.square(x).sum() / len(x)
+    wanted = moved @ moved.T / scale(moved) + 0.5**2 * rows @ rows.T / scale(rows)
+    found = rows @ beside(rows, turn, 0.5)
+    assert found.shape == rows.shape
+    assert np.abs(found @ found.T - wanted).max() < 1e-10
+
+
+def test_slides_outside_of_the_training_span_still_differ():
+    """Four training slides span three directions; the others keep their angles in the random ones."""
+    rng = np.random.default_rng(6)
+    fitted, others = rng.normal(size=(4, 600)), rng.normal(size=(3, 600))
+    bags = [Bag(f"s{i}", row[None].astype(np.float32), np.zeros((1, 2), np.int32)) for i, row in enumerate(fitted)]
+    encoder = Projected(projection="none", bits=0)
+    encoder.fit(bags, [""] * 4, list("abcd"))
+    centred = others - fitted.mean(axis=0)
+    wanted = centred @ centred.T
+    wanted /= np.sqrt(np.outer(np.diag(wanted), np.diag(wanted)))
+    strangers = [Bag("o", row[None].astype(np.float32), np.zeros((1, 2), np.int32)) for row in others]
+    codes = np.stack([code.rows[0] for code in encoder.encode_many(strangers)])
+    assert np.abs(codes @ codes.T - wanted).max() < 0.15
+    inside = encoder.projector_.axes.shape[1]
+    assert inside == 3 and np.linalg.norm(codes[:, inside:], axis=1).min() > 0.9
+
+
+def test_the_weight_is_chosen_by_what_helps_patients_left_out():
+    rng = np.random.default_rng(7)
+    labels = np.array([str(i % 2) for i in range(80)])
+    groups = [f"p{i}" for i in range(80)]
+    numbers = class_numbers(labels.tolist())
+    searches = searches_of(numbers, None)
+    # The class is in one quiet coordinate of thirty: only a projection finds it.
+    rows = rng.normal(size=(80, 30)) * 3
+    rows[:, 0] = rng.normal(size=80) * 0.1 + np.where(numbers, 0.5, -0.5)
+    assert choose_unprojected(rows, [numbers], searches, groups, 0.1, 0) == 0.0
+    # Fewer than six patients say nothing.
+    assert choose_unprojected(rows, [numbers], searches, ["p", "q"] * 40, 0.1, 0) == DEFAULT
+    # Nothing separates the classes: no weight is ahead, or the code as it was is.
+    noise = rng.normal(size=(80, 30))
+    assert choose_unprojected(noise, [numbers], searches, groups, 0.1, 0) >= DEFAULT
+
+
+def test_searches_are_for_the_site_and_for_the_label_within_it():
+    sites, labels = np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1])
+    assert [(s.classes.tolist(), s.within.tolist()) for s in searches_of(labels, sites)] == [
+        ([0, 0, 1, 1], [0, 0, 0, 0]),
+        ([0, 1, 0, 1], [0, 0, 1, 1]),
+    ]
+    assert [s.within.tolist() for s in searches_of(labels, None)] == [[0, 0, 0, 0]]
+    assert searches_of(None, np.array([0, 0, 0, 0])) == []

@@ -38,7 +38,8 @@ class Source:
     """What an adapter found; no bag has been read yet.
 
     bags: by slide id. identities: by slide id, the SHA-256 or MD5 of the slide's file, where it is known. problems:
-    files and rows that cannot be used. notes: shown to the person who runs the benchmark.
+    files and rows that cannot be used. notes: shown to the person who runs the benchmark. featurizers: the names that
+    the features go by, for encoders that need certain ones; none if they are unknown.
     """
 
     name: str
@@ -47,6 +48,7 @@ class Source:
     identities: Mapping[str, str] = field(default_factory=dict)
     problems: tuple[Problem, ...] = ()
     notes: tuple[str, ...] = ()
+    featurizers: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +68,7 @@ class Dataset:
     width: int
     problems: tuple[Problem, ...] = ()
     notes: tuple[str, ...] = ()
+    featurizers: tuple[str, ...] = ()
 
     @property
     def patients(self) -> int:
@@ -115,6 +118,7 @@ def examine(source: Source) -> Dataset:
         width,
         tuple(problems),
         tuple(notes),
+        source.featurizers,
     )
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from slideseek.archive.archive import Archive
 from slideseek.archive.payloads import load_bag
 from slideseek.config import CONFIG_NAME
+from slideseek.engine import featurizer_names
 from slideseek.errors import SlideseekError
 from slideseek.indexing.live_index import open_engine
 from slideseek.indexing.stage_cache import StageCache
@@ -54,4 +55,12 @@ class ArchiveData:
             )
         behind = total - len(records)
         notes = (f"{behind} slide(s) of {self.path} have no features yet: run 'slideseek build'",) if behind else ()
-        return Source(self.path.resolve().name, tuple(records), LazyBags(readers), identities, (), notes)
+        return Source(
+            self.path.resolve().name,
+            tuple(records),
+            LazyBags(readers),
+            identities,
+            (),
+            notes,
+            featurizer_names(engine.config),
+        )

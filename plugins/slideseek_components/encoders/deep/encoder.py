@@ -15,16 +15,14 @@ import torch
 from slideseek.digests import digest_bytes
 from slideseek.errors import NotFittedError, SlideseekError
 from slideseek.interfaces import BatchEncoder, Checkpointed, Progress
-from slideseek.types import Bag, Code, CodeKind, CodeSpec, Float32, Float64
+from slideseek.types import Bag, Code, CodeKind, CodeSpec, Float64
 from slideseek_components.encoders.attribution import check_comparable
-from slideseek_components.encoders.bags import finite_features
 from slideseek_components.encoders.deep.checkpoint import LogRow, write_log
-from slideseek_components.encoders.deep.contribution import PatchShares
-from slideseek_components.encoders.deep.device import Device, free_threads, reproducible, resolve
-from slideseek_components.encoders.deep.kept_entries import KeptEntries, keep_entries, spread
+from slideseek_components.encoders.deep.coder import Coder
+from slideseek_components.encoders.deep.device import Device, reproducible, resolve
+from slideseek_components.encoders.deep.kept_entries import learn_entries
 from slideseek_components.encoders.deep.model import Model
 from slideseek_components.encoders.deep.network import CVAE, Activation, Inputs
-from slideseek_components.encoders.deep.patch_gradients import entries_of
 from slideseek_components.encoders.deep.settings import (
     Precision,
     Preset,
@@ -34,21 +32,13 @@ from slideseek_components.encoders.deep.settings import (
     Statistics,
     resolved,
 )
-from slideseek_components.encoders.deep.slide_gradients import Gradients, SlideInput, WantedEntries
+from slideseek_components.encoders.deep.slide_gradients import Values
 from slideseek_components.encoders.deep.trainer import Trainer
 from slideseek_components.encoders.deep.training_set import TrainingSet, survey
 from slideseek_components.encoders.model_file import deciding_options
 from slideseek_components.encoders.normalise import signed_root, unit
 from slideseek_components.encoders.projection.options import Binarise, By, Kind, ProjectorOptions
 from slideseek_components.encoders.projection.projector import Projector, TrainingCode, projected_spec
-
-
-@dataclass(frozen=True)
-class Ready:
-    """A model ready for encoding: the network on its device, and the entries to keep, by site or under "" for all."""
-
-    gradients: Gradients
-    wanted: dict[str, WantedEntries]
 
 
 @dataclass
@@ -70,14 +60,13 @@ class DeepFisher(Checkpointed, BatchEncoder, ABC):
     entries that vary most over training slides, or that separate the classes best. statistics: choose, centre and scale
     over the training slides of the same `site` (codes are then comparable only within a site; a site with one slide
     uses those of all), or over `all`. centre: subtract the training mean. scale: divide by the training standard
-    deviation. projection, by, shrinkage, dimensions, binarise: project the normalised gradient as encoder `projected`
-    does; `none` for the gradient itself. pool: patches the shuffle pool holds in memory. threads: CPU threads for
-    training; the last bits of the weights depend on it (encoding uses all threads PyTorch may use, and no bit depends
-    on them). precision: of
-    encoding. amp: train in bfloat16 on CUDA. device: where to run.
+    deviation. projection, by, shrinkage, unprojected, dimensions, binarise: project the normalised gradient as encoder
+    `projected` does; `none` for the gradient itself. pool: patches the shuffle pool holds in memory. threads: CPU
+    threads for training; the last bits of the weights depend on it (encoding uses all threads PyTorch may use, and no
+    bit depends on them). precision: of encoding. amp: train in bfloat16 on CUDA. device: where to run.
     """
 
-    code_revision: ClassVar[int] = 1
+    code_revision: ClassVar[int] = 2
 
     preset: Preset = "paper"
     sites: int | None = None
@@ -107,6 +96,7 @@ class DeepFisher(Checkpointed, BatchEncoder, ABC):
     projection: Kind | None = None
     by: By | None = None
     shrinkage: float | None = None
+    unprojected: float | None = None
     dimensions: int | None = None
     binarise: Binarise | None = None
     seed: int = 0
@@ -118,7 +108,7 @@ class DeepFisher(Checkpointed, BatchEncoder, ABC):
     settings_: Settings = field(init=False, repr=False, compare=False)
     model_: Model | None = field(init=False, repr=False, compare=False, default=None)
     log_: list[LogRow] = field(init=False, repr=False, compare=False, default_factory=list)
-    ready_: Ready | None = field(init=False, repr=False, compare=False, default=None)
+    coder_: Coder | None = field(init=False, repr=False, compare=False, default=None)
     projector_: Projector | None = field(init=False, repr=False, compare=False, default=None)
 
     name: ClassVar[str]
@@ -153,12 +143,12 @@ class DeepFisher(Checkpointed, BatchEncoder, ABC):
         """Return how many bits a projected code has, 0 for floats."""
         return 0
 
-    def _floats(self, values: Float32 | Float64) -> Float64:
+    def _floats(self, values: Values) -> Float64:
         """Return the float code that is projected: signed root and unit length of the values (M,)."""
         return unit(signed_root(values.astype(np.float64)))
 
     @abstractmethod
-    def _code(self, bag: Bag, values: Float32 | Float64) -> Code:
+    def _code(self, bag: Bag, values: Values) -> Code:
         """Turn the centred and scaled values, (M,), into the code of `bag`."""
 
     def spec(self, width: int) -> CodeSpec:
@@ -195,23 +185,17 @@ class DeepFisher(Checkpointed, BatchEncoder, ABC):
 
     def encode_many(self, bags: Sequence[Bag]) -> list[Code]:
         """Return the codes of many bags, small ones sharing a pass through the network."""
-        model, ready = self._model(), self._ready()
-        slides = [self._slide_input(model, ready, bag) for bag in bags]
-        threads = _threads(ready.gradients)
+        coder = self._coder()
+        threads = coder.threads
         with reproducible(1):
-            means = ready.gradients.means(slides, threads)
-            return [
-                self._finish(bag, self._kept(model, bag).apply(_finite(bag, mean))) for bag, mean in zip(bags, means)
-            ]
+            return [self._finish(bag, values) for bag, values in zip(bags, coder.values(bags, threads))]
 
     def gradient(self, bag: Bag) -> Float64:
         """Return the mean gradient of Eq. 15 over the chosen layers, before any selection: float64 (entries,)."""
-        model = self._model()
-        slide = SlideInput(finite_features(bag, model.width), model.site_number(bag, self.name), WantedEntries())
-        gradients = self._ready().gradients
-        threads = _threads(gradients)
+        coder = self._coder()
+        threads = coder.threads
         with reproducible(1):
-            return next(gradients.means([slide], threads)).astype(np.float64)
+            return next(coder.whole([bag], threads)).astype(np.float64)
 
     def save(self, folder: Path) -> None:
         """Write the network and what was learnt from its gradients into the existing empty `folder`."""
@@ -229,11 +213,11 @@ class DeepFisher(Checkpointed, BatchEncoder, ABC):
         if projection:
             projector, _ = Projector.load(folder / "projection", projection, deciding_options(self))
         self.model_, self.projector_ = model, projector
-        self.ready_, self.log_ = None, []
+        self.coder_, self.log_ = None, []
 
     def space_of(self, bag: Bag) -> str:
         """Return the space of the code of `bag`: its site where codes of different sites are not comparable."""
-        return bag.site if self.settings_.sites or self.settings_.by_site else ""
+        return bag.site if self._model().site_names else ""
 
     def _fit(
         self,
@@ -266,41 +250,19 @@ class DeepFisher(Checkpointed, BatchEncoder, ABC):
         trainer = Trainer(network, settings, inputs, bags, known, self.seed, self.pool, device, self.amp)
         with reproducible(self.threads):
             log = trainer.run(folder, self._fingerprint(known), progress)
-        model = Model(network, inputs, known.site_names, {})
-        gradients = self._prepared(model, device)
+        coder = Coder.on(device, self.name, Model(network, inputs, known.site_names, {}), settings, self.precision)
+        threads = coder.threads
+
+        def gradients(which: Sequence[int]) -> Iterator[tuple[str, Values]]:
+            for i, _, gradient in coder.of_training(bags, which, threads, whole=True):
+                yield labels[i], gradient
+
         with reproducible(1):
-            kept = self._keep_entries(gradients, bags, labels, known)
-            model = Model(network, inputs, known.site_names, kept)
-            projector = self._learn_projection(model, gradients, bags, labels, groups)
+            kept = learn_entries(gradients, labels, known, settings)
+            coder = coder.keeping(kept)
+            projector = self._learn_projection(coder, threads, bags, labels, groups)
         self.model_ = Model(network.cpu(), inputs, known.site_names, kept)
-        self.log_, self.ready_, self.projector_ = log, None, projector
-
-    def _keep_entries(
-        self, gradients: Gradients, bags: Sequence[Bag], labels: Sequence[str], known: TrainingSet
-    ) -> dict[str, KeptEntries]:
-        """Learn which entries to keep, per site or for all slides, from whole gradients held one at a time."""
-        if not self.settings_.learns_from_gradients:
-            return {"": KeptEntries(None, None, None)}
-        order = [i for i in sorted(range(len(bags)), key=lambda i: (labels[i], i)) if known.counts[i]]
-
-        def measured(which: Sequence[int]) -> Iterator[tuple[str, Float32 | Float64]]:
-            for i in which:
-                site = int(known.sites[i]) if self.settings_.sites else 0
-                yield labels[i], next(gradients.means([SlideInput(bags[i].features, site, WantedEntries())]))
-
-        if not self.settings_.by_site:
-            return {"": keep_entries(spread(measured(order)), self.settings_)}
-        kept, lonely = {}, []
-        for number, site in enumerate(known.site_names):
-            own = [i for i in order if known.sites[i] == number]
-            if len(own) < 2:
-                lonely.append(site)
-            else:
-                kept[site] = keep_entries(spread(measured(own)), self.settings_)
-        if lonely:
-            common = keep_entries(spread(measured(order)), self.settings_)
-            kept |= dict.fromkeys(lonely, common)
-        return kept
+        self.log_, self.coder_, self.projector_ = log, coder, projector
 
     def _projection(self) -> ProjectorOptions | None:
         """Return how the normalised gradient is projected, None if it is not."""
@@ -308,27 +270,25 @@ class DeepFisher(Checkpointed, BatchEncoder, ABC):
         if own.projection == "none":
             return None
         bits = self._bits()
-        return ProjectorOptions(own.projection, own.by, own.shrinkage, own.dimensions, bits, own.binarise, self.seed)
+        return ProjectorOptions(
+            own.projection, own.by, own.shrinkage, own.unprojected, own.dimensions, bits, own.binarise, self.seed
+        )
 
     def _learn_projection(
-        self, model: Model, gradients: Gradients, bags: Sequence[Bag], labels: Sequence[str], groups: Sequence[str]
+        self, coder: Coder, threads: int, bags: Sequence[Bag], labels: Sequence[str], groups: Sequence[str]
     ) -> Projector | None:
         """Learn the projection from the normalised gradients of the training slides, one at a time."""
         projection = self._projection()
         if projection is None:
             return None
-        ready = Ready(gradients, {})
 
         def codes(which: Sequence[int]) -> Iterator[TrainingCode]:
-            for i in which:
-                bag = bags[i]
-                if len(bag):
-                    mean = next(gradients.means([self._slide_input(model, ready, bag)]))
-                    yield TrainingCode(i, self._floats(self._kept(model, bag).apply(_finite(bag, mean))), bag.site)
+            for i, bag, values in coder.of_training(bags, which, threads):
+                yield TrainingCode(i, self._floats(values), bag.site)
 
         return Projector.learn(projection, codes, labels, groups)
 
-    def _finish(self, bag: Bag, values: Float32 | Float64) -> Code:
+    def _finish(self, bag: Bag, values: Values) -> Code:
         """Turn the centred and scaled values, (M,), into the code of `bag`, projected or not."""
         if self.projector_ is None:
             return self._code(bag, values)
@@ -336,7 +296,7 @@ class DeepFisher(Checkpointed, BatchEncoder, ABC):
 
     def _projected_contributions(self, projector: Projector, bag: Bag, code: Code) -> Float64:
         """Split the similarity of projected codes; the gradient is the mean of its patches' up to a factor."""
-        mine, shares = self.encode(bag), self._patch_shares(bag)
+        mine, shares = self.encode(bag), self._coder().shares(bag)
         check_comparable(bag, mine, code)
         with reproducible(1):
             mean = shares.mean()
@@ -356,59 +316,10 @@ class DeepFisher(Checkpointed, BatchEncoder, ABC):
             raise NotFittedError(self.name)
         return self.model_
 
-    def _ready(self) -> Ready:
-        if self.ready_ is None:
-            self.ready_ = Ready(self._prepared(self._model(), resolve(self.device)), {})
-        return self.ready_
-
-    def _prepared(self, model: Model, device: torch.device) -> Gradients:
-        if self.precision == "float64" and device.type == "mps":
-            raise SlideseekError("precision = 'float64' does not exist on MPS", "set device = 'cpu'")
-        layers = self.settings_.coded_layers(model.width)
-        network = model.copy_network().to(device, torch.float64 if self.precision == "float64" else torch.float32)
-        return Gradients(network, model.inputs, layers)
-
-    def _kept(self, model: Model, bag: Bag) -> KeptEntries:
-        return model.kept[self._statistics_of(bag)]
-
-    def _statistics_of(self, bag: Bag) -> str:
-        """Return which training statistics encode `bag`: those of its site, or "" for all slides."""
-        return bag.site if self.settings_.by_site else ""
-
-    def _patch_shares(self, bag: Bag) -> PatchShares:
-        """Return what attribution needs: always on the CPU, since it runs in float64, which some devices lack."""
-        model = self._model()
-        features, site = finite_features(bag, model.width), model.site_number(bag, self.name)
-        gradients, kept = self._prepared(model, torch.device("cpu")), self._kept(model, bag)
-        everything = np.arange(gradients.size, dtype=np.int64)
-        chosen = everything if kept.chosen is None else kept.chosen
-        entries = entries_of(gradients.layers, chosen)
-        return PatchShares(gradients, features, site, entries, kept)
-
-    def _slide_input(self, model: Model, ready: Ready, bag: Bag) -> SlideInput:
-        features, site = finite_features(bag, model.width), model.site_number(bag, self.name)
-        name = self._statistics_of(bag)
-        if name not in ready.wanted:
-            ready.wanted[name] = ready.gradients.wanted(model.kept[name].chosen)
-        return SlideInput(features, site, ready.wanted[name])
-
-
-def _threads(gradients: Gradients) -> int:
-    """Return how many threads may share the work now."""
-    return free_threads() if gradients.device.type == "cpu" else 1
-
-
-def _finite(bag: Bag, mean: Float32 | Float64) -> Float32 | Float64:
-    """Return the mean gradient of `bag`; raise an error if the squares of its features overflowed."""
-    with np.errstate(over="ignore"):
-        length = np.dot(mean, mean)
-    # The squared length is a cheap first check; if it overflows itself, the values are checked.
-    if not np.isfinite(length) and not np.isfinite(mean).all():
-        raise SlideseekError(
-            f"slide {bag.slide_id!r} has features too large to take the gradient of their squared error",
-            "compute its features again, or set precision = 'float64' or clip",
-        )
-    return mean
+    def _coder(self) -> Coder:
+        if self.coder_ is None:
+            self.coder_ = Coder.on(resolve(self.device), self.name, self._model(), self.settings_, self.precision)
+        return self.coder_
 
 
 def _fits(option: str, most: int, names: Sequence[str]) -> None:

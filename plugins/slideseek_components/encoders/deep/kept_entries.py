@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from slideseek.types import Float32, Float64, Int64
 from slideseek_components.encoders.deep.settings import Selection, Settings
-from slideseek_components.encoders.deep.training_set import Moments
+from slideseek_components.encoders.deep.training_set import Moments, TrainingSet
 
 
 @dataclass(frozen=True)
@@ -105,3 +105,30 @@ def keep_entries(found: Spread, settings: Settings) -> KeptEntries:
         deviation = np.sqrt(found.variance[kept]).astype(np.float32)
         scale = np.where(deviation > 0, deviation, np.float32(1))
     return KeptEntries(chosen, found.mean[kept].astype(np.float32) if settings.centre else None, scale)
+
+
+def learn_entries(
+    gradients: Callable[[Sequence[int]], Iterable[tuple[str, Float32 | Float64]]],
+    labels: Sequence[str],
+    known: TrainingSet,
+    settings: Settings,
+) -> dict[str, KeptEntries]:
+    """Learn which entries to keep, per site or under "" for all slides, from whole gradients held one at a time.
+
+    gradients: returns (label, gradient) of the slides with these numbers. A site with one slide keeps those of all.
+    """
+    if not settings.learns_from_gradients:
+        return {"": KeptEntries(None, None, None)}
+    order = [i for i in sorted(range(len(labels)), key=lambda i: (labels[i], i)) if known.counts[i]]
+    if not settings.by_site:
+        return {"": keep_entries(spread(gradients(order)), settings)}
+    kept, lonely = {}, []
+    for number, site in enumerate(known.site_names):
+        own = [i for i in order if known.sites[i] == number]
+        if len(own) < 2:
+            lonely.append(site)
+        else:
+            kept[site] = keep_entries(spread(gradients(own)), settings)
+    if lonely:
+        kept |= dict.fromkeys(lonely, keep_entries(spread(gradients(order)), settings))
+    return kept

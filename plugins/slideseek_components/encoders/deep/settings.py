@@ -51,6 +51,7 @@ class Settings:
     projection: Kind = "none"
     by: By = "both"
     shrinkage: float = 0.0
+    unprojected: float = -1.0
     dimensions: int = 512
     binarise: Binarise = "hyperplanes"
 
@@ -154,7 +155,7 @@ def resolved(preset: Preset, given: dict[str, Any]) -> Settings:
 
 
 CODING = {"layers", "keep", "selection", "statistics", "centre", "scale"} | {
-    *("projection", "by", "shrinkage", "dimensions", "binarise")
+    *("projection", "by", "shrinkage", "unprojected", "dimensions", "binarise")
 }
 """Options that affect what is read from a trained network, not the network."""
 _LEAST = {

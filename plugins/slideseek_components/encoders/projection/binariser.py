@@ -13,8 +13,8 @@ from slideseek_components.encoders.projection.options import Binarise
 _BLOCK = 64
 """Planes drawn from one seed. Not an option: another value would change the planes."""
 
-_HELD = 2**24
-"""Values of planes held in memory (128 MiB); more are drawn again for every slide."""
+_HELD = 2**25
+"""Values of planes held in memory (256 MiB); more are drawn again for every slide."""
 
 _TURNS = 30
 

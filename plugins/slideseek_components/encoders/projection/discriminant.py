@@ -41,8 +41,7 @@ def discriminant(coordinates: Float64, classes: Sequence[Int64], shrinkage: floa
     classes: one or more labellings that are `usable`, (n,) each; slides of class -1 are ignored. First the covariance
     within classes, shrunk towards a multiple of the identity, becomes the identity. Then every direction is multiplied
     by b / (b + 1), where b is the variance of the class means there: the share of a slide's deviation that, with
-    Gaussian classes, is its class's. `shrinkage` is also the least factor (but at least `FLOOR`), so at 1 nothing
-    is left of either step. Several labellings are averaged.
+    Gaussian classes, is its class's; but at least by `FLOOR`. Several labellings are averaged.
     """
     d = coordinates.shape[1]
     within, spreads = np.zeros((d, d)), []
@@ -62,9 +61,25 @@ def discriminant(coordinates: Float64, classes: Sequence[Int64], shrinkage: floa
         between += moved.T @ moved / len(spreads)
     b, turn = np.linalg.eigh(between)
     b, turn = np.maximum(b[::-1], 0.0), turn[:, ::-1]
-    least = max(FLOOR, shrinkage)
-    turned: Float64 = (first @ turn) * (least + (1 - least) * b / (b + 1))
+    turned: Float64 = (first @ turn) * (FLOOR + (1 - FLOOR) * b / (b + 1))
     return turned
+
+
+def beside(coordinates: Float64, turn: Float64, unprojected: float) -> Float64:
+    """Return float64 (d, d) T whose inner products are those of `turn` plus `unprojected` squared times the plain ones.
+
+    Both are scaled to a mean squared length of 1 over coordinates (n, d). So the code as it was stands beside the
+    projected one without more coordinates: it tells slides apart where classes say nothing, such as within a class.
+    """
+    scaled = turn / (_root_mean_square(coordinates @ turn) or 1.0)
+    weight = unprojected / (_root_mean_square(coordinates) or 1.0)
+    together, axes = np.linalg.eigh(scaled @ scaled.T + weight**2 * np.eye(len(turn)))
+    root: Float64 = (axes * np.sqrt(np.maximum(together, 0.0)))[:, ::-1]
+    return root
+
+
+def _root_mean_square(rows: Float64) -> float:
+    return math.sqrt(float(np.square(rows).sum()) / len(rows))
 
 
 def _class_means(coordinates: Float64, numbers: Int64) -> tuple[Float64, Int64, Float64]:

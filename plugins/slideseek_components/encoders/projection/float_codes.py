@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeVar
 
 import numpy as np
 
-from slideseek.errors import SlideseekError
+from slideseek.errors import NotAttributableError, SlideseekError
 from slideseek.interfaces import Attributable, BatchEncoder, Encoder, implements
 from slideseek.types import Bag, Code, CodeSpec, Float64
 from slideseek_components.encoders.normalise import length
 
 _TOGETHER = 64
-"""Bags encoded in one batch; an archive's bags are loaded when they are needed."""
+_VALUES = 2**23
+"""Most bags encoded in one batch, and values of their codes (32 MiB): a batch of wide codes has fewer bags."""
+
+_Item = TypeVar("_Item")
 
 
 def float_spec(part: Encoder, width: int, name: str) -> CodeSpec:
@@ -43,12 +47,35 @@ def encode_all(part: Encoder, bags: Sequence[Bag]) -> list[Code]:
     return codes
 
 
+def batches(items: Iterable[_Item], size_of: Callable[[_Item], int]) -> Iterator[list[_Item]]:
+    """Yield items in order, as many at a time as are encoded together; size_of: the width of the code of one."""
+    waiting: list[_Item] = []
+    values = 0
+    for item in items:
+        waiting.append(item)
+        values += size_of(item)
+        if len(waiting) == _TOGETHER or values > _VALUES:
+            yield waiting
+            waiting, values = [], 0
+    if waiting:
+        yield waiting
+
+
+def training_batches(
+    bags: Sequence[Bag], which: Sequence[int], size_of: Callable[[int], int]
+) -> Iterator[list[tuple[int, Bag]]]:
+    """Yield (number, bag) of those slides `which` have patches, a few bags in memory at a time.
+
+    size_of: the width of a code of features of this width. An archive's bags are loaded when they are needed.
+    """
+    loaded = ((i, bag) for i, bag in ((i, bags[i]) for i in which) if len(bag))
+    yield from batches(loaded, lambda pair: size_of(pair[1].width))
+
+
 def training_codes(part: Encoder, bags: Sequence[Bag], which: Sequence[int]) -> Iterator[tuple[int, Bag, Code]]:
     """Yield (number, bag, code) of those slides `which` have patches, a few bags in memory at a time."""
-    for start in range(0, len(which), _TOGETHER):
-        loaded = [(i, bags[i]) for i in which[start : start + _TOGETHER]]
-        loaded = [(i, bag) for i, bag in loaded if len(bag)]
-        for (i, bag), code in zip(loaded, encode_all(part, [bag for _, bag in loaded])):
+    for batch in training_batches(bags, which, lambda width: part.spec(width).width):
+        for (i, bag), code in zip(batch, encode_all(part, [bag for _, bag in batch])):
             yield i, bag, code
 
 
@@ -65,7 +92,7 @@ def split_product(part: Encoder, bag: Bag, code: Code, weights: Float64) -> Floa
     float32, as a code is: the parts add up to the product except for that rounding.
     """
     if not implements(part, Attributable):
-        raise SlideseekError(
+        raise NotAttributableError(
             f"{title(part)} cannot split a similarity over patches",
             "use encoders that can, such as mean, gmm-fv or deep-fv",
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, get_args
 
@@ -16,13 +17,15 @@ class ProjectorOptions:
 
     kind: `none` keeps the directions in which training slides differ, `whitening` gives them equal variance,
     `discriminant` equal variance within classes and less weight where classes do not differ. by: what a class is.
-    shrinkage: from near 0 (all of that) to 1 (none of it); 0 chooses it by validation. dimensions: most coordinates.
-    bits: 0 for float codes. binarise: how coordinates become bits. seed: of planes, rotations and validation.
+    shrinkage: of the covariance within classes, 0 for the usual 0.1. unprojected: the weight that the code has as it
+    was, beside the projected one; -1 chooses it by validation. dimensions: most coordinates. bits: 0 for float codes.
+    binarise: how coordinates become bits. seed: of planes, rotations and validation.
     """
 
     kind: Kind = "discriminant"
     by: By = "both"
     shrinkage: float = 0.0
+    unprojected: float = -1.0
     dimensions: int = 512
     bits: int = 5000
     binarise: Binarise = "hyperplanes"
@@ -34,7 +37,9 @@ class ProjectorOptions:
                 option = "projection" if name == "kind" else name
                 raise ValueError(f"{option}: one of {', '.join(get_args(allowed))}, not {getattr(self, name)!r}")
         if not 0 <= self.shrinkage <= 1:
-            raise ValueError(f"shrinkage: above 0 and at most 1, or 0 to choose it by validation, not {self.shrinkage}")
+            raise ValueError(f"shrinkage: above 0 and at most 1, or 0 for the usual one, not {self.shrinkage}")
+        if self.unprojected != -1 and not 0 <= self.unprojected < math.inf:
+            raise ValueError(f"unprojected: at least 0, or -1 to choose it by validation, not {self.unprojected}")
         for name, least in (("dimensions", 1), ("bits", 0), ("seed", 0)):
             if getattr(self, name) < least:
                 raise ValueError(f"{name}: at least {least}, not {getattr(self, name)}")

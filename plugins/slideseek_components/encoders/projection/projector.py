@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +17,18 @@ from slideseek_components.encoders.blas_threads import one_blas_thread
 from slideseek_components.encoders.model_file import Facts, Layout, Tensors, read_model, whole_number, write_model
 from slideseek_components.encoders.normalise import length, unit
 from slideseek_components.encoders.projection.binariser import Binariser
-from slideseek_components.encoders.projection.discriminant import class_numbers, discriminant, usable, whitening
+from slideseek_components.encoders.projection.discriminant import (
+    beside,
+    class_numbers,
+    discriminant,
+    usable,
+    whitening,
+)
 from slideseek_components.encoders.projection.float_codes import share_rest
 from slideseek_components.encoders.projection.options import ProjectorOptions
 from slideseek_components.encoders.projection.sketch import WIDEST, Sketch
 from slideseek_components.encoders.projection.span import Span, span_of
-from slideseek_components.encoders.projection.validation import DEFAULT, choose_shrinkage
+from slideseek_components.encoders.projection.validation import ALONE, SHRINKAGE, choose_unprojected, searches_of
 
 _SAMPLE = 8192
 """Most training slides whose codes are held in memory to find the span (256 MiB); the others are projected as they
@@ -48,17 +55,36 @@ def projected_spec(options: ProjectorOptions, width: int) -> CodeSpec:
 
 @dataclass(frozen=True)
 class Projector:
-    """A learnt projection: y = (sketch(code) - centre) @ axes, then unit length, then bits.
+    """A learnt projection: y = (sketch(code) - centre) @ directions, then unit length, then bits.
 
-    centre: float64 (size,). axes: float64 (size, d). shrinkage: the one in use, 1 if there is none.
+    centre: float64 (size,). axes: float64 (size, d), in the span of the training slides. unprojected: the weight in use
+    of the code as it was. outside: how much of a code counts that is outside that span, 0 for nothing.
     """
 
     options: ProjectorOptions
     sketch: Sketch
     centre: Float64
     axes: Float64
-    shrinkage: float
+    unprojected: float
+    outside: float
     binariser: Binariser
+
+    @cached_property
+    def directions(self) -> Float64:
+        """The axes, and random directions outside of the span of the training slides: float64 (size, d + k).
+
+        Slides of an archive that was not learnt from also differ outside of that span. The random directions keep
+        lengths and angles there on average. They follow from the seed and are not stored.
+        """
+        size, d = self.axes.shape
+        count = outside_count(self.options, size, d) if self.outside else 0
+        if not count:
+            return self.axes
+        with one_blas_thread():
+            basis = np.linalg.qr(self.axes)[0]
+            drawn = np.random.default_rng([self.options.seed, 0x0D]).standard_normal((size, count))
+            drawn -= basis @ (basis.T @ drawn)
+        return np.concatenate([self.axes, drawn * (self.outside / math.sqrt(count))], axis=1)
 
     @classmethod
     def learn(
@@ -108,26 +134,31 @@ class Projector:
         groups: Sequence[str],
     ) -> Projector:
         names = {"label": [labels[fact.number] for fact in facts], "site": [fact.site for fact in facts]}
-        classes = usable([class_numbers(own) for by, own in names.items() if options.by in (by, "both")])
-        axes, shrinkage = span.axes, 1.0
+        numbers = {by: class_numbers(own) for by, own in names.items() if options.by in (by, "both")}
+        classes, patients = usable(list(numbers.values())), [groups[fact.number] for fact in facts]
+        d = coordinates.shape[1]
+        turn, unprojected = np.eye(d), ALONE
         if options.kind == "whitening":
-            shrinkage = options.shrinkage or DEFAULT
-            turn = whitening(coordinates, shrinkage)
+            turn, unprojected = whitening(coordinates, options.shrinkage or SHRINKAGE), 0.0
         elif options.kind == "discriminant" and classes:
-            patients = [groups[fact.number] for fact in facts]
-            shrinkage = options.shrinkage or choose_shrinkage(coordinates, classes, patients, options.seed)
-            turn = discriminant(coordinates, classes, shrinkage)
-        else:
-            turn = np.eye(axes.shape[1])
-        binariser = Binariser(options.binarise, options.bits, axes.shape[1], options.seed)
+            shrinkage, unprojected = options.shrinkage or SHRINKAGE, options.unprojected
+            if unprojected < 0:
+                searches = searches_of(numbers.get("label"), numbers.get("site"))
+                unprojected = choose_unprojected(coordinates, classes, searches, patients, shrinkage, options.seed)
+            if unprojected < ALONE:
+                turn = beside(coordinates, discriminant(coordinates, classes, shrinkage), unprojected)
+        # Scaled as `beside` scales the unprojected code, so that it is the same inside and outside of the span.
+        outside = 1.0 if unprojected >= ALONE else unprojected / math.sqrt(float(np.square(coordinates).sum(1).mean()))
+        binariser = _binariser(options, span.axes.shape, outside)
         if options.bits:
             binariser.learn(np.stack([unit(row) for row in coordinates @ turn]))
-        return cls(options, sketch, span.centre, np.ascontiguousarray(axes @ turn), shrinkage, binariser)
+        axes = np.ascontiguousarray(span.axes @ turn)
+        return cls(options, sketch, span.centre, axes, unprojected, outside, binariser)
 
     def project(self, values: Float64) -> Float64:
         """Return the coordinates y of one code (width,), before they get unit length: float64 (d,)."""
         with one_blas_thread():
-            y: Float64 = (self.sketch.apply(values) - self.centre) @ self.axes
+            y: Float64 = (self.sketch.apply(values) - self.centre) @ self.directions
         return y
 
     def rows(self, values: Float64) -> UInt8 | Float32:
@@ -169,13 +200,13 @@ class Projector:
                 scale = length(a) * length(b)
                 total = float((a * b).sum()) / scale if scale else 0.0
                 towards = b[: len(y)] / ((scale * length(y)) or 1.0)
-            weights = self.sketch.pull_back(self.axes @ towards)
+            weights = self.sketch.pull_back(self.directions @ towards)
         return share_rest(split(weights), total)
 
     def save(self, folder: Path, options: Mapping[str, Any], features: int) -> None:
         """Write the projection into the existing empty `folder`; features: the width of the features, kept with it."""
         facts: Facts = {"features": features, "width": self.sketch.width, "dimensions": self.axes.shape[1]}
-        facts["shrinkage"] = self.shrinkage
+        facts |= {"unprojected": self.unprojected, "outside": self.outside}
         tensors: Tensors = {"centre": self.centre, "axes": self.axes}
         if self.binariser.kind == "itq" and self.options.bits:
             tensors["rotation"] = self.binariser.rotation
@@ -185,12 +216,28 @@ class Projector:
     def load(cls, folder: Path, options: ProjectorOptions, given: Mapping[str, Any]) -> tuple[Projector, int]:
         """Return what `save` wrote and the width of the features; given: the options it was saved with."""
         facts, tensors = read_model(folder, _NAME, given, partial(_layout, options))
-        binariser = Binariser(options.binarise, options.bits, facts["dimensions"], options.seed)
+        sketch, axes = Sketch(facts["width"]), tensors["axes"]
+        binariser = _binariser(options, axes.shape, facts["outside"])
         if "rotation" in tensors:
             binariser.rotation = tensors["rotation"]
-        sketch = Sketch(facts["width"])
-        axes = tensors["axes"]
-        return cls(options, sketch, tensors["centre"], axes, facts["shrinkage"], binariser), facts["features"]
+        found = cls(options, sketch, tensors["centre"], axes, facts["unprojected"], facts["outside"], binariser)
+        return found, facts["features"]
+
+
+def outside_count(options: ProjectorOptions, size: int, dimensions: int) -> int:
+    """Return how many random directions there are outside of a span of `dimensions` of codes of `size` values.
+
+    None for `sign` and `itq`, whose directions are those of the training slides.
+    """
+    if options.bits and options.binarise != "hyperplanes":
+        return 0
+    return max(0, min(options.dimensions, size) - dimensions)
+
+
+def _binariser(options: ProjectorOptions, shape: tuple[int, ...], outside: float) -> Binariser:
+    size, d = shape
+    count = d + (outside_count(options, size, d) if outside else 0)
+    return Binariser(options.binarise, options.bits, count, options.seed)
 
 
 _NOTHING: Float64 = np.zeros(0)
@@ -200,8 +247,9 @@ def _layout(options: ProjectorOptions, facts: Facts) -> Layout:
     """Return the tensors of a projection with these facts; raise `ValueError` for bad facts."""
     size, d = Sketch(whole_number(facts, "width")).size, whole_number(facts, "dimensions")
     whole_number(facts, "features")
-    if d > min(options.dimensions, size) or not isinstance(facts["shrinkage"], float):
-        raise ValueError(f"dimensions is {d}, shrinkage {facts['shrinkage']!r}")
+    weights = facts["unprojected"], facts["outside"]
+    if d > min(options.dimensions, size) or not all(isinstance(x, float) and 0 <= x < math.inf for x in weights):
+        raise ValueError(f"dimensions is {d}, unprojected and outside are {weights}")
     layout: dict[str, tuple[tuple[int, ...], str]] = {"centre": ((size,), "float64"), "axes": ((size, d), "float64")}
     if options.binarise == "itq" and options.bits:
         layout["rotation"] = (options.bits, d), "float64"

@@ -63,7 +63,7 @@ def test_float64_is_refused_on_mps_before_it_fails_there(monkeypatch):
     encoder = DeepFisherVector(precision="float64", device="cpu", **SMALL)
     encoder.fit(*training())
     have(monkeypatch, cuda=False, mps=True)
-    encoder.device, encoder.ready_ = "mps", None
+    encoder.device, encoder.coder_ = "mps", None
     with pytest.raises(SlideseekError, match="does not exist on MPS"):
         encoder.encode(training()[0][0])
 
