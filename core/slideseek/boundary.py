@@ -21,7 +21,7 @@ import numpy as np
 from slideseek.errors import PluginError, SlideseekError, one_line
 from slideseek.interfaces import CAPABILITIES, KIND_PROTOCOLS, BatchIndex, Index, implements
 from slideseek.plugins import Registry
-from slideseek.types import Bag, Code, CodeSpec, Float32, Float64, Hit, Mask, Patches
+from slideseek.types import Bag, Code, CodeSpec, Float32, Float64, Hit, Mask, Patches, UInt8
 
 DEBUG_VARIABLE = "SLIDESEEK_DEBUG"
 FIX_PLUGIN = "update the plugin or use another component; 'slideseek plugins check' shows what is wrong"
@@ -115,6 +115,14 @@ class Owner:
         if not bool(np.isfinite(patches.mpp).all() and (patches.mpp > 0).all()):
             raise self.wrong(f"returned patches of slide {slide_id!r} with an invalid mpp")
         return patches
+
+    def check_tissue(self, mask: Any, thumbnail: UInt8) -> Mask:
+        """Return a mask of tissue if it is bool with the height and width of the thumbnail."""
+        shape = thumbnail.shape[:2]
+        if not isinstance(mask, np.ndarray) or mask.dtype != np.bool_ or mask.shape != shape:
+            got = f"{mask.dtype} {mask.shape}" if isinstance(mask, np.ndarray) else type(mask).__name__
+            raise self.wrong(f"returned {got} from find_tissue(), not bool {shape}")
+        return mask
 
     def check_features(self, features: Any, rows: int, width: int) -> Float32:
         """Return features that are float32 (rows, width) and finite."""
@@ -285,6 +293,8 @@ class CheckedIndex:
         itself = next((hit.distance for hit in hits if hit.slide_id == code.slide_id), None)
         if itself is None or itself > hits[0].distance:
             raise owner.wrong("does not find a code itself as the nearest: distances must grow with difference")
+        if (first := self.search(code, 1)) and first[0].distance > hits[0].distance:
+            raise owner.wrong("does not return the nearest code when one hit is wanted")
         if len(hits) > sum(one.space == code.space for one in codes):
             raise owner.wrong("finds codes of another space, which cannot be compared")
         return hits[0]

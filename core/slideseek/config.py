@@ -18,6 +18,8 @@ from slideseek.options import from_table, nested_kind, option_types
 from slideseek.plugins import REQUIRED_KINDS, ComponentKind, Registry, output_aside
 
 CONFIG_NAME = "slideseek.toml"
+PRESETS = ("default", "paper")
+"""Configurations a new archive can start from: fields chosen by evidence, or those of Yottixel's paper."""
 _ENGINE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
@@ -91,9 +93,9 @@ class Config:
         raise UsageError(f"no engine named {name!r} in {CONFIG_NAME}", hint)
 
 
-def default_config() -> str:
-    """Return the default configuration of a new archive: a data file next to this one, since it names components."""
-    return files("slideseek").joinpath("default.toml").read_text(encoding="utf-8")
+def default_config(preset: str = PRESETS[0]) -> str:
+    """Return the configuration of a new archive: a data file next to this one, since it names components."""
+    return files("slideseek").joinpath(f"{preset}.toml").read_text(encoding="utf-8")
 
 
 def read_config(path: Path) -> Config:
@@ -163,7 +165,8 @@ def settings(
     """Return the resolved options of a component as plain data, as stored with results and used in keys.
 
     Options that cannot change a result (field metadata `affects_result` is false: a batch size, a device) are left
-    out. of_inner: returns the settings of a component that an option contains. owner: the component in messages.
+    out, and those that were added later while they have their default (`ADDED_LATER`). of_inner: returns the settings
+    of a component that an option contains. owner: the component in messages.
     """
     use, types = config.use, option_types(type(component))
     kept: dict[str, Any] = {"use": use.rpartition(":")[2]}
@@ -171,6 +174,8 @@ def settings(
         if not spec.init or not spec.metadata.get("affects_result", True):
             continue
         value, (kind, many) = getattr(component, spec.name), nested_kind(types[spec.name])
+        if spec.metadata.get("added_later") and value == spec.default:
+            continue
         if kind and spec.name in config.options:
             configs = config.inner(spec.name, kind)  # type: ignore[arg-type]
             inner = [of_inner(*pair) for pair in zip(value if many else (value,), configs, strict=True)]

@@ -6,18 +6,20 @@ The engine only computes; it knows nothing about archives. `slideseek.building` 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 
 from slideseek.boundary import CheckedIndex, Owner, same_code
 from slideseek.config import ComponentConfig, EngineConfig, make_component, settings
 from slideseek.digests import digest
-from slideseek.errors import PluginError, SlideseekError, UsageError
+from slideseek.errors import NotAttributableError, PluginError, SlideseekError, UsageError
 from slideseek.interfaces import (
     Attributable,
     BatchEncoder,
@@ -33,13 +35,18 @@ from slideseek.interfaces import (
     Resizing,
     Selector,
     Slide,
+    TissueFinder,
     Trainable,
     implements,
 )
 from slideseek.makers import maker_of
+from slideseek.options import nested_components
 from slideseek.plugins import ComponentKind, Registry
 from slideseek.slides.patch_images import patch_images
-from slideseek.types import Bag, Code, CodeSpec, Float32, Float64, Patches, UInt8
+from slideseek.types import Bag, Code, CodeSpec, Float32, Float64, Mask, Patches, UInt8
+
+MOST_PATH = 4096
+"""Characters above which an option is not looked up as a file."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +81,11 @@ class Engine:
     def name(self) -> str:
         """The engine's name in the configuration."""
         return self.config.name
+
+    @property
+    def made(self) -> bool:
+        """Whether its components were created and checked, not only recalled from a former check."""
+        return "encoder" in self.__dict__
 
     @property
     def spec(self) -> CodeSpec:
@@ -138,6 +150,14 @@ class Engine:
         owner = self.owner("selector")
         return owner.check_patches(owner.call(f"select() for {slide.id!r}", self.selector.select, slide), slide.id)
 
+    def find_tissue(self, slide: Slide, thumbnail: UInt8) -> Mask | None:
+        """Return where a thumbnail of the slide shows tissue, bool (h, w); None if the selector does not report it."""
+        selector, owner = self.selector, self.owner("selector")
+        if not implements(selector, TissueFinder):
+            return None
+        mask = owner.call(f"find_tissue() for {slide.id!r}", selector.find_tissue, slide, thumbnail)
+        return owner.check_tissue(mask, thumbnail)
+
     @property
     def width(self) -> int:
         """Length of one feature vector."""
@@ -184,7 +204,11 @@ class Engine:
         if len(bags) < 2 or not implements(encoder, BatchEncoder):
             return [self.encode(bag) for bag in bags]
         codes = owner.check_batch(owner.call("encode_many()", encoder.encode_many, bags), len(bags), "encode_many")
-        return [owner.check_code(code, bag, self.spec) for code, bag in zip(codes, bags)]
+        checked = [owner.check_code(code, bag, self.spec) for code, bag in zip(codes, bags)]
+        one = crc32(bags[0].slide_id.encode()) % len(bags)  # any of them, and always the same
+        if not same_code(checked[one], self.encode(bags[one])):
+            raise owner.wrong("returned other codes from encode_many() than from encode()")
+        return checked
 
     def fit(
         self,
@@ -202,6 +226,20 @@ class Engine:
             owner.call("fit()", encoder.fit, bags, labels, groups)
         self.probe_codes([bags[number] for number in range(min(3, len(bags)))])
 
+    def check_saved(self, load: Callable[[Trainable], None], bag: Bag) -> None:
+        """Raise `PluginError` unless a fresh encoder that `load` restores encodes a bag as the fitted one does."""
+        owner, config = self.owner("encoder"), self.config
+        fresh = make_component(self.registry, config.encoder, f"engine.{config.name}.encoder")
+        owner.call("load()", load, fresh)
+        try:
+            code = owner.check_code(owner.call("encode() after load()", fresh.encode, bag), bag, self.spec)
+        except PluginError:
+            raise
+        except SlideseekError as error:  # it encoded this bag before
+            raise owner.wrong(f"does not encode after load() ({error.cause})") from error
+        if not same_code(code, self.encode(bag)):
+            raise owner.wrong("gives other codes after save() and load() than before")
+
     def contributions(self, bag: Bag, code: Code) -> Float64 | None:
         """Split the similarity of a bag to a code over its patches; None if the encoder cannot."""
         encoder, owner = self.encoder, self.owner("encoder")
@@ -209,9 +247,7 @@ class Engine:
             return None
         try:
             parts = owner.call(f"contributions() for {bag.slide_id!r}", encoder.contributions, bag, code)
-        except UsageError:
-            raise
-        except SlideseekError:  # an encoder made of others can only if all of them can
+        except NotAttributableError:  # an encoder made of others can only if all of them can
             return None
         return owner.check_contributions(parts, len(bag))
 
@@ -230,6 +266,8 @@ class Engine:
         bags = bags or toy_bags(self.width)
         try:
             alone = [self.encode(bag) for bag in bags]
+            if not same_code(alone[0], self.encode(bags[0])):
+                raise self.owner("encoder").wrong("gives another code each time it encodes the same patches")
             together = self.encode_many(bags)
         except UsageError:
             raise
@@ -238,6 +276,20 @@ class Engine:
         if not all(same_code(one, other) for one, other in zip(alone, together)):
             raise self.owner("encoder").wrong("returned other codes from encode_many() than from encode()")
         self.new_index().probe(alone)
+
+    def probe_reranker(self) -> None:
+        """Compare toy bags; a reranker may refuse them with an error of its own."""
+        if self.reranker is None:
+            return
+        query, *others = toy_bags(self.width)
+        owner = self.owner("reranker")
+        try:
+            distances = owner.call("distances()", self.reranker.distances, query, others)
+        except UsageError:
+            raise
+        except SlideseekError:
+            return
+        owner.check_distances(distances, len(others))
 
     @cached_property
     def select_digest(self) -> str:
@@ -296,7 +348,7 @@ def make_engine(config: EngineConfig, registry: Registry, probe: bool = True) ->
         owners[kind].check_signatures(parts[kind])
     featurizer, encoder, selector = parts["featurizer"], parts["encoder"], parts["selector"]
     owner = owners["encoder"]
-    _check_featurizer(config, encoder, owner)
+    check_parts(encoder, featurizer_names(config), owner, f"engine.{config.name}.encoder")
     width = owners["featurizer"].read_count(featurizer, "width")
     spec = owner.check_spec(owner.call("spec()", encoder.spec, width))
     if reason := owners["index"].refuses(parts["index"], spec):
@@ -320,21 +372,37 @@ def make_engine(config: EngineConfig, registry: Registry, probe: bool = True) ->
         engine.__dict__[kind] = parts.get(kind)  # already created: `cached_property` would create it again
     if probe and not found.trainable:
         engine.probe_codes()
+    if probe:
+        engine.probe_reranker()
     return engine
 
 
-def _check_featurizer(config: EngineConfig, encoder: Any, owner: Owner) -> None:
-    """Raise an error if the encoder needs the features of another featurizer."""
-    if not implements(encoder, NeedsFeaturizer):
-        return
-    names = {config.featurizer.use, config.featurizer.use.rpartition(":")[2], config.featurizer.options.get("set")}
-    needed = owner.read(encoder, "featurizers")
-    if not names & set(needed):
-        raise UsageError(
-            f"engine.{config.name}.encoder: encoder {config.encoder.use!r} needs features of"
-            f" {' or '.join(needed)}, not of {config.featurizer.use!r}",
-            f"set the featurizer to {needed[0]!r}, or import a set of features of that name",
-        )
+def featurizer_names(config: EngineConfig) -> tuple[str, ...]:
+    """Return the names that an engine's features go by: the featurizer's, or an imported set's."""
+    use, name = config.featurizer.use, config.featurizer.options.get("set")
+    return tuple(dict.fromkeys([use, use.rpartition(":")[2], *([str(name)] if name else [])]))
+
+
+def check_parts(encoder: Any, features: Collection[str], owner: Owner, where: str) -> None:
+    """Raise an error if an encoder, or one it is made of, cannot work in an engine.
+
+    features: the names of the featurizer, or of the set, that the features go by; none if they are unknown. where: the
+    encoder's place in a configuration.
+    """
+    if implements(encoder, NeedsFeaturizer) and features:
+        needed = owner.read(encoder, "featurizers")
+        if not set(features) & set(needed):
+            raise UsageError(
+                f"{where}: the encoder needs features of {' or '.join(needed)}, not of {next(iter(features))!r}",
+                f"set the featurizer to {needed[0]!r}, or import a set of features of that name",
+            )
+    for name, part in nested_components(encoder):
+        if implements(part, Trainable) and not implements(encoder, Trainable):
+            raise UsageError(
+                f"{where}.{name}: {type(part).__name__} has to be fitted, and {owner} does not fit it",
+                "use an encoder there that learns nothing",
+            )
+        check_parts(part, features, owner, f"{where}.{name}")
 
 
 def resolved_settings(component: Any, config: ComponentConfig, registry: Registry) -> dict[str, Any]:
@@ -354,7 +422,7 @@ def make_engines(configs: Sequence[EngineConfig], registry: Registry) -> list[En
 
 
 def signature(config: EngineConfig, registry: Registry) -> str:
-    """Return a digest of a configuration and the versions of its plugins, without importing any.
+    """Return a digest of a configuration, the versions of its plugins and the files it names, without importing any.
 
     It is "" if only making the components shows more: one is being edited, or an option is not a finite number.
     """
@@ -369,10 +437,24 @@ def signature(config: EngineConfig, registry: Registry) -> str:
         if any(one.editable for one in entries):
             return ""
         parts.append([kind, component.use, dict(component.options), [[one.target, one.owner] for one in entries]])
+        parts.append([[name, *stamp] for name, stamp in _files(component.options)])
     try:
         return digest(parts)
     except ValueError:  # a number that is not finite: making the component says which
         return ""
+
+
+def _files(value: Any) -> Iterator[tuple[str, tuple[int, int]]]:
+    """Yield the files that options name, such as weights, each with its size and the time of its last change in ns."""
+    if isinstance(value, Mapping | list):
+        for inner in value.values() if isinstance(value, Mapping) else value:
+            yield from _files(inner)
+    elif isinstance(value, str) and value and len(value) < MOST_PATH and "\0" not in value:
+        with suppress(OSError, RuntimeError):  # not a file, or a home folder that does not exist
+            path = Path(value).expanduser()
+            if path.is_file():
+                stat = path.stat()
+                yield value, (stat.st_size, stat.st_mtime_ns)
 
 
 def _nested(value: Any) -> Iterator[str]:

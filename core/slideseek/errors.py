@@ -79,5 +79,13 @@ class NotFittedError(SlideseekError):
         super().__init__(f"encoder {encoder!r} is not fitted", "call fit() or load() first")
 
 
+class NotAttributableError(SlideseekError):
+    """An encoder made of others cannot split a similarity over patches because one of them cannot."""
+
+
+class BusyError(SlideseekError):
+    """Another process is writing to the archive."""
+
+
 class DamagedError(SlideseekError):
     """A stored payload is missing, or does not match the SHA-256 recorded for it."""

@@ -70,6 +70,15 @@ class Outlined(Protocol):
 
 
 @runtime_checkable
+class Pyramidal(Protocol):
+    """A slide that is stored at several resolutions."""
+
+    def nearest_side(self, side: int) -> int:
+        """Return the side near `side`, at least 0.8 of it, at which a thumbnail needs the fewest pixels decoded."""
+        ...
+
+
+@runtime_checkable
 class Selector(Protocol):
     """Choose the patches that represent a slide."""
 
@@ -84,6 +93,15 @@ class TissueFinder(Selector, Protocol):
 
     def find_tissue(self, slide: Slide, thumbnail: UInt8) -> Mask:
         """Return bool (h, w), true where the selector finds tissue on `thumbnail`, RGB uint8 (h, w, 3) of `slide`."""
+        ...
+
+
+@runtime_checkable
+class OffersPatches(Selector, Protocol):
+    """A selector that chooses from patches it can list."""
+
+    def offered(self, slide: Slide) -> Patches:
+        """Return all patches that `select` chooses from; tissue in none of them is not represented."""
         ...
 
 
@@ -216,7 +234,8 @@ class Attributable(Encoder, Protocol):
         """Split the similarity of `bag` to `code` over the patches of `bag`: float64 (n,), in patch order.
 
         The parts add up to the similarity of `encode(bag)` and `code`: their cosine for floats, the share of equal
-        bits for bits. A part is negative if the patch makes the slides less similar.
+        bits for bits. A part is negative if the patch makes the slides less similar. An encoder made of others raises
+        `NotAttributableError` if one of them is not `Attributable`; a hit is then explained by leaving out patches.
         """
         ...
 
@@ -384,7 +403,7 @@ KIND_PROTOCOLS: Mapping[str, type[Any]] = {
 """The protocol that every component of a kind follows; it need not be named as a base class."""
 
 CAPABILITIES: Mapping[str, tuple[type[Any], ...]] = {
-    "selector": (TissueFinder, PatchSized, ImportedPatches, Fingerprinted),
+    "selector": (TissueFinder, OffersPatches, PatchSized, ImportedPatches, Fingerprinted),
     "featurizer": (Resizing, Described, Fingerprinted),
     "encoder": (NeedsFeaturizer, Trainable, Checkpointed, Attributable, BatchEncoder, Fingerprinted),
     "index": (MeasuresRows, MeasuresSets, BatchIndex, StatesExactness, Fingerprinted),

@@ -4,7 +4,7 @@ What counts is part of the key of every result, so results never outlive the cod
 
 - a component that declares `code_revision` counts by its distribution and that number, in every version;
 - any other counts by its distribution, version and import string;
-- one that is being edited (an editable install, a plugin file) also counts by the source of its module and of the
+- one that is being edited (an editable install, a plugin file) also counts by the source of its package and of the
   modules of its base classes.
 """
 
@@ -68,10 +68,18 @@ def maker_of(entry: Registration, component: Any) -> Maker:
 
 
 def _source(kind: type[Any]) -> str:
-    """Return a digest of the files that define a class and its base classes, those of slideseek and Python excepted."""
+    """Return a digest of the source behind a class: its whole package, and the modules of base classes elsewhere.
+
+    Modules of slideseek and of Python are left out. The package counts as a whole because a component may use any
+    module of it, at once or later.
+    """
+    package = kind.__module__.partition(".")[0]
     modules = sorted({base.__module__ for base in kind.__mro__})
     own = [
         sys.modules[name] for name in modules if name.partition(".")[0] not in (PROJECT, "builtins", "typing", "abc")
     ]
-    files = [inspect.getsourcefile(module) for module in own]
-    return digest([[module.__name__, sha256_file(Path(file))] for module, file in zip(own, files) if file])
+    files = {module.__name__: inspect.getsourcefile(module) for module in own}
+    sources = {name: Path(file) for name, file in files.items() if file}
+    for folder in getattr(sys.modules.get(package), "__path__", ()):
+        sources |= {file.relative_to(folder).as_posix(): file for file in Path(folder).rglob("*.py")}
+    return digest([[name, sha256_file(file)] for name, file in sorted(sources.items())])

@@ -10,7 +10,7 @@ import math
 import re
 import sys
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -23,6 +23,12 @@ MakeInner: TypeAlias = Callable[[str, Any, str], Any]
 
 AT_QUERY = "at_query"
 """Metadata of an option that may also be given with a query: `field(default=1, metadata={"at_query": True})`."""
+
+ADDED_LATER: Mapping[str, bool] = types.MappingProxyType({"added_later": True})
+"""Metadata of an option that older archives do not know, whose default does what was done before it existed.
+
+While it has its default it is left out of the keys of results, so those archives stay valid: the default never changes.
+"""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -98,6 +104,14 @@ def nested_kind(hint: Any) -> tuple[str, bool]:
     many = get_origin(hint) is tuple
     inner = get_args(hint)[0] if many and get_args(hint) else hint
     return (kinds.get(inner, ""), many) if isinstance(inner, type) else ("", False)
+
+
+def nested_components(component: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the components that a component is made of, each with the name of its option."""
+    for name, hint in option_types(type(component)).items():
+        kind, many = nested_kind(hint)
+        if kind:
+            yield from ((name, part) for part in (getattr(component, name) if many else (getattr(component, name),)))
 
 
 def changed_copy(component: Made, values: Mapping[str, Any]) -> Made:

@@ -17,7 +17,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import Distribution, entry_points
 from typing import Any, Literal, TextIO, TypeAlias, get_args
 
 import pluggy
@@ -125,7 +125,7 @@ class Registry:
         if self.broken:
             shown = self.broken[:2]
             why = "; ".join(f"{one.plugin!r} of {one.distribution} {one.version}: {one.reason}" for one in shown)
-            hint += f" ({len(self.broken)} broken: see 'slideseek plugins list'; plugin {why})"
+            hint = f"plugin {why} ({len(self.broken)} broken: see 'slideseek plugins list'); or {hint}"
         if self.disabled:
             hint += f" (or unset {DISABLED_VARIABLE}, which disables {', '.join(self.disabled)})"
         raise PluginError(f"no {kind} named {name!r}", hint)
@@ -154,10 +154,12 @@ def import_target(entry: Registration) -> Any:
     except PluginError:
         raise
     except (Exception, SystemExit) as error:  # a plugin's import can raise anything; the user needs one line
-        raise PluginError(
-            f"{where} cannot be imported from {entry.target!r} ({one_line(error)})",
-            "install what it needs, or update the plugin",
-        ) from error
+        fix = "install what it needs, or update the plugin"
+        if isinstance(error, SyntaxError | AttributeError):
+            fix = "fix the module, or update the plugin"
+        elif isinstance(error, TypeError) and "MRO" in str(error):
+            fix = "name only the most special base classes: one that another includes is left out"
+        raise PluginError(f"{where} cannot be imported from {entry.target!r} ({one_line(error)})", fix) from error
 
 
 def load_registry(
@@ -196,8 +198,10 @@ def load_registry(
         if unknown:
             broken.append(Broken(name, distribution, version, unknown))
 
-    for point in sorted(entry_points(group=PROJECT), key=lambda p: (p.name, p.value)):
-        ask(point.name, *_origin(point), point.load)
+    points = sorted(entry_points(group=PROJECT), key=lambda p: (p.name, p.value))
+    origins = {dist: _origin(dist) for dist in {point.dist for point in points} if dist}  # a slow file, read once
+    for point in points:
+        ask(point.name, *(origins[point.dist] if point.dist else (point.value, "-", False)), point.load)
     for name, version, load in files:
         ask(name, name, version, True, load)
     for name, plugin in extra:
@@ -242,18 +246,17 @@ def output_aside() -> Iterator[None]:
                 sys.stdout = before
 
 
-def _origin(point: EntryPoint) -> tuple[str, str, bool]:
-    """Return the distribution of an entry point, its version, and whether it is installed to be edited.
+def _origin(dist: Distribution) -> tuple[str, str, bool]:
+    """Return the name of a distribution, its version, and whether it is installed to be edited.
 
     slideseek's own components state their revisions, so a checkout of slideseek does not count as edited.
     """
-    if point.dist is None:
-        return point.value, "-", False
-    name, version = point.dist.name, point.dist.version
+    metadata = dist.metadata
+    name, version = metadata["Name"], metadata["Version"]
     if name == PROJECT:
         return name, version, False
     try:
-        installed = json.loads(point.dist.read_text("direct_url.json") or "{}")
+        installed = json.loads(dist.read_text("direct_url.json") or "{}")
         return name, version, bool(installed.get("dir_info", {}).get("editable"))
     except (ValueError, AttributeError):  # written by another tool
         return name, version, False
@@ -301,7 +304,9 @@ def _check_api(plugin: object) -> None:
     if isinstance(version, int) and OLDEST_API <= version <= API_VERSION:
         return
     served = str(API_VERSION) if OLDEST_API == API_VERSION else f"{OLDEST_API} to {API_VERSION}"
-    newer = isinstance(version, int) and version > API_VERSION
+    if not isinstance(version, int):
+        raise LookupError(f"its slideseek_api is {version!r}, not a whole number: write slideseek_api = {API_VERSION}")
+    newer = version > API_VERSION
     raise LookupError(
         f"it is written for API version {version}, and this slideseek serves {served}:"
         f" update {'slideseek' if newer else 'the plugin'}"
@@ -357,6 +362,10 @@ def import_limit(what: str) -> Iterator[None]:
         return
     limit = float(os.environ.get(LIMIT_VARIABLE) or IMPORT_SECONDS)
     importer, over = threading.current_thread(), threading.Event()
+    # A shell starts background jobs with the signal ignored, and it would end nothing there.
+    ignored = importer is threading.main_thread() and signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    if ignored:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
     def interrupt() -> None:
         over.set()
@@ -386,6 +395,8 @@ def import_limit(what: str) -> Iterator[None]:
     finally:
         notice.cancel()
         end.cancel()
+        if ignored:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _say_slow(what: str, limit: float) -> None:

@@ -1,15 +1,25 @@
 """The registry: what plugins offer, and how their mistakes stay their own."""
 
 import importlib
+import signal
 import subprocess
 import sys
+import time
 import types
 
 import pytest
 
 from slideseek.errors import PluginError
 from slideseek.hookspecs import hookimpl
-from slideseek.plugins import COMPONENT_KINDS, Registry, load_registry, needs_application, output_aside
+from slideseek.plugins import (
+    COMPONENT_KINDS,
+    LIMIT_VARIABLE,
+    Registry,
+    import_limit,
+    load_registry,
+    needs_application,
+    output_aside,
+)
 
 
 def plugin(**hooks):
@@ -202,3 +212,14 @@ def test_output_is_restored_by_the_last_of_several_threads():
     assert sys.stdout is sys.stderr
     second.__exit__(None, None, None)
     assert sys.stdout is before
+
+
+def test_a_hanging_import_ends_where_a_shell_ignores_the_signal(monkeypatch):
+    monkeypatch.setenv(LIMIT_VARIABLE, "0.1")
+    former = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with pytest.raises(PluginError, match=r"'slow' did not finish importing in 0\.1 s"), import_limit("'slow'"):
+            time.sleep(20)
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, former)

@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from slideseek.errors import EmptyBagError, SlideseekError
-from slideseek.interfaces import Attributable, BatchEncoder, Featurizer, NeedsFeaturizer
+from slideseek.errors import EmptyBagError, NotAttributableError, SlideseekError
+from slideseek.interfaces import Attributable, BatchEncoder, Featurizer, NeedsFeaturizer, implements
+from slideseek.options import nested_components
 from slideseek.types import Bag, Code, CodeSpec
 from slideseek_apps.testing.checks import Check, Make, demand, having, prepared, require, require_error
 from slideseek_apps.testing.code_equality import require_same_code, require_same_rows
@@ -37,6 +38,7 @@ def encoder_checks(widths: tuple[int, ...] = WIDTHS, featurizer: Featurizer | No
     every = toys_of(widths, featurizer)
     on_widths = (spec_is_known_in_advance, codes_honour_the_spec, padding_bits_are_zero)
     on_bags = (
+        different_slides_get_different_codes,
         patch_order_does_not_matter,
         resolution_of_the_scan_does_not_matter,
         unknown_geometry_is_no_crash,
@@ -78,6 +80,15 @@ def spec_is_known_in_advance(make: Make, every: list[Toys]) -> None:
         after = fitted(make, toys).spec(width)
         fix = "derive the spec from the options and the width, never from learnt state"
         require(before == after, f"spec({width}) to be the same before and after fitting, {before}", str(after), fix)
+
+
+def different_slides_get_different_codes(make: Make, toys: Toys) -> None:
+    """Slides of different classes do not all get the same code."""
+    encoder = fitted(make, toys)
+    codes = [encode(encoder, bag) for bag in toys(seed=1, count=8).bags]
+    same = all(code.rows.tobytes() == codes[0].rows.tobytes() for code in codes[1:])
+    fix = "use the features in encode(): with equal codes every slide is equally near"
+    require(not same, f"different codes for {len(codes)} different slides", "the same code for all of them", fix)
 
 
 def codes_honour_the_spec(make: Make, every: list[Toys]) -> None:
@@ -226,7 +237,9 @@ def contributions_add_up(make: Make, toys: Toys) -> None:
             continue
         try:
             parts, order = encoder.contributions(bag, theirs), np.arange(len(bag))[::-1]
-        except SlideseekError:  # an encoder made of others can only if all of them can; it is then explained otherwise
+        except NotAttributableError:
+            want = "contributions() to be refused only for a part that is not Attributable"
+            require(_has_part_without(encoder, Attributable), want, "all parts are", "split the similarity")
             return
         fix = "return one float64 per patch, in the order of the patches"
         passed = isinstance(parts, np.ndarray) and parts.dtype == np.float64 and parts.shape == (len(bag),)
@@ -251,6 +264,12 @@ def batch_equals_one_by_one(make: Make, toys: Toys) -> None:
         for bag, code in zip(batch, codes):
             fix = "compute each bag as encode() does, to the last bit: padding and sums over a batch change it"
             require_same_code(encode(encoder, bag), code, f"the code of encode() in a batch of {len(batch)}", fix)
+
+
+def _has_part_without(component: Any, protocol: type[Any]) -> bool:
+    """Return whether a component is made of others, at any depth, and one of them lacks a capability."""
+    parts = [part for _, part in nested_components(component)]
+    return any(not implements(part, protocol) or _has_part_without(part, protocol) for part in parts)
 
 
 def rows_of(bag: Bag, rows: Any) -> Bag:

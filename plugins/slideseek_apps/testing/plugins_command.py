@@ -57,7 +57,7 @@ def show_plugin(name: str, kind: str | None, as_json: bool) -> None:
 
     registry = load_registry(kinds=SHOWN)
     entry = _find(registry, name, kind, SHOWN)
-    loaded = registry.load(entry.kind, entry.name)
+    loaded = registry.load(entry.kind, name)
     options = describe_options(loaded)
     text = describe(loaded)
     if as_json:
@@ -105,7 +105,7 @@ def check_plugin(
     except tomllib.TOMLDecodeError as error:
         fix = "write OPTION=VALUE as in TOML, such as percent=20 or colour='histogram'"
         raise UsageError(f"--set: {error}", fix) from error
-    config = ComponentConfig(component, entry.name, given)
+    config = ComponentConfig(component, name, given)
     made = make_component(registry, config, entry.name)  # report a wrong option here once, not as twenty failed checks
     needed = tuple(made.featurizers) if implements(made, NeedsFeaturizer) else ()
     featurizer = make_component(registry, ComponentConfig("featurizer", made_by, {}), made_by) if made_by else None
@@ -152,7 +152,12 @@ def new_plugin(name: str, kind: str, folder: Path) -> None:
 
 def _find(registry: Registry, name: str, kind: str | None, among: Sequence[Kind]) -> Registration:
     kinds = [k for k in among if kind in (None, k)]
-    found = [k for k in kinds if any(e.name == name for e in registry.registrations(k))]
+    distribution, _, plain = name.rpartition(":")
+    found = [
+        k
+        for k in kinds
+        if any(e.name == plain and distribution in ("", e.distribution) for e in registry.registrations(k))
+    ]
     if len(found) > 1:
         raise UsageError(f"{name!r} is the name of a {' and of a '.join(found)}", "pass --kind")
     if found:

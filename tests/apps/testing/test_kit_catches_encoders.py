@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from slideseek.errors import EmptyBagError, NotFittedError, SlideseekError
+from slideseek.errors import EmptyBagError, NotAttributableError, NotFittedError, SlideseekError
 from slideseek.interfaces import (
     Attributable,
     BatchEncoder,
@@ -25,6 +25,7 @@ from slideseek.interfaces import (
 )
 from slideseek.types import Bag, Code, CodeSpec, Float32, Float64, UInt8
 from slideseek_apps.testing import CheckFailed, encoder_checks, toy_bags
+from slideseek_components.encoders.mean import Mean
 
 
 def checked(bag: Bag) -> np.ndarray:
@@ -492,6 +493,25 @@ class Explained(MeanSign, Attributable, BatchEncoder):
 
 
 @dataclass
+class OneCodeForAll(MeanSign):
+    def encode(self, bag: Bag) -> Code:
+        return self.pack(bag, checked(bag)[0] > np.inf)
+
+
+@dataclass
+class AlwaysRefuses(Explained):
+    def contributions(self, bag: Bag, code: Code) -> Float64:
+        raise NotAttributableError("cannot split a similarity over patches")
+
+
+@dataclass
+class RefusesWithSoundParts(AlwaysRefuses):
+    """of: an encoder that can."""
+
+    of: Encoder = field(default_factory=Mean)
+
+
+@dataclass
 class LyingAttribution(Explained):
     def contributions(self, bag: Bag, code: Code) -> Float64:
         return Explained.contributions(self, bag, code) * 1.01
@@ -633,6 +653,9 @@ BROKEN = (
     (WeighsBySidesOfAnotherOrder, "patch_order_does_not_matter"),
     (CountsInBytes, "large_bags_are_learnt"),
     (LyingAttribution, "contributions_add_up"),
+    (OneCodeForAll, "different_slides_get_different_codes"),
+    (AlwaysRefuses, "contributions_add_up"),
+    (RefusesWithSoundParts, "contributions_add_up"),
     (AttributesToRanks, "contributions_add_up"),
     (OnePartForAll, "contributions_add_up"),
     (BatchStatistics, "batch_equals_one_by_one"),
@@ -720,12 +743,13 @@ def test_features_of_a_featurizer_are_used() -> None:
         width = 4
 
         def featurize(self, images: UInt8) -> Float32:
-            return np.tile(np.arange(1, 5, dtype=np.float32), (len(images), 1))
+            signs = np.where(images[:, 0, 0, :1].astype(np.int64) % 2, 1, -1)
+            return (signs * np.arange(1, 5)).astype(np.float32)
 
     @dataclass
     class KnowsOneToFour(MeanSign):
         def encode(self, bag: Bag) -> Code:
-            if len(bag) and np.isfinite(bag.features).all() and not (bag.features == [1, 2, 3, 4]).all():
+            if len(bag) and np.isfinite(bag.features).all() and not (abs(bag.features) == [1, 2, 3, 4]).all():
                 raise SlideseekError("unknown features")
             return MeanSign.encode(self, bag)
 
