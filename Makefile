@@ -3,6 +3,9 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 
+# Where images forbid writing bytecode, every command that a test starts would compile torch and scikit-learn again.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: demo test quick lint types check clean
 
 demo: $(VENV)/.installed

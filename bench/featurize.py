@@ -32,7 +32,7 @@ from slideseek.types import UInt8
 from slideseek_apps.demo.histology import demo_slides, paint, write_slide
 
 MEMORY_CONFIG = (
-    default_config().replace("size = 1000", "size = 128").replace("efficientnet-lite2", "efficientnet-lite0")
+    default_config("paper").replace("size = 1000", "size = 128").replace("efficientnet-lite2", "efficientnet-lite0")
 )
 
 
@@ -92,7 +92,7 @@ def throughput(data: Path, folder: Path, workers: int) -> float:
 
 
 def _grid_config() -> EngineConfig:
-    text = default_config().replace(
+    text = default_config("paper").replace(
         'use = "mosaic", size = 1000, mpp = 0.5, percent = 15', 'use = "grid", size = 448, mpp = 0.5'
     )
     return parse_config(text).engine()

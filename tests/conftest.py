@@ -20,6 +20,12 @@ import numpy as np
 import pytest
 from PIL import Image
 
+# The tests commit to thousands of small catalogues, and a disk takes milliseconds for each. Temporary folders of the
+# whole suite take less than a gigabyte, so they are in memory where there is plenty.
+MEMORY = Path("/dev/shm")
+if MEMORY.is_dir() and os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > 4 * 2**30:
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
+
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 
 

@@ -136,9 +136,10 @@ class TestProtocols:
         {
             # Slides are the one thing that core gives to components: what a slide can do is asked for there.
             "Outlined": "slideseek_components",
+            "Pyramidal": "slideseek_components",
             # What a component reports for people to see: nothing in core depends on it, the doctor shows it. The
             # conformance kit checks it, so it is part of the contract.
-            "TissueFinder": "slideseek_apps/doctor",
+            "OffersPatches": "slideseek_apps/doctor",
             "Described": "slideseek_apps/doctor",
             # A benchmark takes an exact index where none is named. Indexes state it, and may not know the benchmark.
             "StatesExactness": "slideseek_apps",
@@ -248,7 +249,7 @@ class TestShortWays:
     """What one has to read to follow a call fits in a head."""
 
     def test_a_search_touches_few_files(self, tmp_path, paint_tiny, slideseek):
-        """The engine is the default one, with smaller patches, as the slides are small."""
+        """The engine is the default one, at the resolution of the slides."""
         (tmp_path / "slides").mkdir()
         for number in range(4):
             paint_tiny(tmp_path / "slides" / f"s{number}.png", number, number % 2 == 0, side=640)
@@ -256,8 +257,8 @@ class TestShortWays:
         manifest = tmp_path / "slides" / "manifest.csv"
         manifest.write_text("\n".join(["slide_id,filename,case_id,primary_site,diagnosis,mpp", *facts]) + "\n")
         default = (CORE / "default.toml").read_text(encoding="utf-8")
-        assert "size = 1000" in default
-        (tmp_path / "small.toml").write_text(default.replace("size = 1000", "size = 128"))
+        assert "mpp = 0.25" in default
+        (tmp_path / "small.toml").write_text(default.replace("mpp = 0.25", "mpp = 0.5"))
         archive = tmp_path / "archive"
         for arguments in (
             ("init", archive, "--config", tmp_path / "small.toml"),

@@ -154,11 +154,13 @@ class OpenArchive:
         """
         from slideseek.building.build import Builder
         from slideseek.building.reporting import Silent
-        from slideseek.engine import make_engines
+        from slideseek.indexing.live_index import open_engine
 
         config = self.archive.config
         chosen = [config.engine(name) for name in engines] or config.engines
-        summary = Builder(self.archive, make_engines(chosen, self.registry), reporter or Silent(), options).run()
+        # Engines that were built as they are now are not imported until there is something to compute.
+        known = [open_engine(self.archive, one, self.registry) for one in chosen]
+        summary = Builder(self.archive, known, reporter or Silent(), options).run()
         self.forget()
         return summary
 

@@ -67,12 +67,16 @@ class Patches:
 
     xy: int32 (n, 2), top-left in level-0 pixels. size: side in pixels at `mpp`. mpp: float64 (n,), the
     resolution each patch is read at: one value repeated, unless a selector samples several magnifications.
+    tissue_um2: area of the tissue found, left_out_um2: of the part that no patch to choose from shows; None if the
+    selector does not measure them.
     """
 
     slide_id: str
     xy: Int32
     size: int
     mpp: Float64
+    tissue_um2: float | None = None
+    left_out_um2: float | None = None
 
     def __post_init__(self) -> None:
         if self.xy.dtype != np.int32 or self.xy.ndim != 2 or self.xy.shape[1] != 2:
@@ -90,6 +94,13 @@ class Patches:
 
     def __len__(self) -> int:
         return len(self.xy)
+
+    @property
+    def represented(self) -> float | None:
+        """Share of the tissue that the patches to choose from show; None if it was not measured or there is none."""
+        if not self.tissue_um2 or self.left_out_um2 is None:
+            return None
+        return 1 - self.left_out_um2 / self.tissue_um2
 
 
 @dataclass(frozen=True, slots=True)

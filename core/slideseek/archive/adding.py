@@ -7,13 +7,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from slideseek.archive.archive import Archive, absolute
+from slideseek.archive.file_changes import identify
 from slideseek.archive.known_files import KnownFiles
 from slideseek.archive.manifest import Manifest, ManifestRow, Problem
 from slideseek.archive.matching import match_rows, stem_ids
 from slideseek.archive.slide_table import SlideRow
 from slideseek.digests import sha256_file
 from slideseek.errors import SlideError, SlideseekError
-from slideseek.slides.content_fingerprint import fingerprint
+from slideseek.slides.file_formats import dicom_property
 from slideseek.slides.geojson import read_polygons
 from slideseek.slides.reader import open_slide
 from slideseek.types import SlideRecord
@@ -164,8 +165,16 @@ class _Adder:
         pairs = [(self.archive.slide_path(content.record), content.fingerprint) for content in fresh]
         ids = stem_ids(pairs, [path.stem for path, _ in pairs if self.slides.get(path.stem) is not None])
         for content in fresh:
-            name = ids[self.archive.slide_path(content.record)]
-            self._put(replace(content, record=self._with_resolution(replace(content.record, id=name))))
+            path = self.archive.slide_path(content.record)
+            record = replace(content.record, id=ids[path], patient=dicom_property(path, "PatientID"))
+            self._put(replace(content, record=self._with_resolution(record)))
+        fresh_ids = sorted(ids.values())
+        unknown = [row.id for row in self.slides.some(fresh_ids) if not row.record.patient]
+        if unknown:
+            self.summary.notes.append(
+                f"{len(unknown)} of {len(fresh_ids)} new slide(s) have no patient, so each counts as its own patient:"
+                " two slides of one patient then find each other. Pass --manifest with a column case_id to state it"
+            )
 
     def _identify(self, file: Path) -> SlideRow | None:
         """Return the fingerprint of a file's content; a file unchanged since it was added is not read again."""
@@ -176,11 +185,11 @@ class _Adder:
             self.summary.problems.append(Problem(ascii(full.name), cause, "rename the file"))
             return None
         try:
-            stat = full.stat()
+            full.stat()
             before = self.known.find(full)
-            touched = before is None or (before.bytes, before.mtime_ns) != (stat.st_size, stat.st_mtime_ns)
-            name = fingerprint(full) if before is None or touched else before.fingerprint
-            return SlideRow(record, name, stat.st_size, stat.st_mtime_ns)
+            if before is not None and before.file_state(self.archive.root) == "same":
+                return replace(before, record=record, outline="")
+            return identify(record, full)
         except SlideError as error:
             self.summary.problems.append(Problem(file.name, error.cause, error.fix))
         except (OSError, RuntimeError) as error:  # RuntimeError: a loop of links

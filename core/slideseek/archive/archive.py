@@ -13,13 +13,13 @@ from slideseek.archive.catalog import Catalog
 from slideseek.archive.files import clear_temporary, write_text
 from slideseek.archive.payloads import load_bag
 from slideseek.config import CONFIG_NAME, Config, default_config, parse_config, read_config
-from slideseek.errors import DamagedError, SlideseekError, UsageError
+from slideseek.errors import BusyError, DamagedError, UsageError
 from slideseek.plugins import Registry, load_registry
 from slideseek.types import Bag, SlideRecord
 
 CATALOG_NAME = "catalog.sqlite"
 LOCK_NAME = ".lock"
-FOLDERS = ("features", "models", "training", "index", "runs")
+FOLDERS = ("features", "parts", "models", "training", "index", "runs")
 """What slideseek itself writes in an archive's folder; slides and reports there belong to the user."""
 
 
@@ -104,7 +104,7 @@ class Archive:
         try:
             lock.acquire(timeout=0)
         except Timeout as error:
-            raise SlideseekError(
+            raise BusyError(
                 f"another slideseek is writing to {self.root}", "wait until it is done, then run this again"
             ) from error
         try:

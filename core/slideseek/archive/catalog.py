@@ -15,7 +15,7 @@ from typing import Any
 
 from slideseek.archive.recorded_stages import RecordedStages
 from slideseek.archive.records import Finished, IndexRow, ModelRow, Payload, Stage, StageRecord
-from slideseek.archive.schema import FROM_1, FROM_2, TABLES, VERSION, WATCH
+from slideseek.archive.schema import FROM_1, FROM_2, FROM_3, KNOWN_FAILURES, TABLES, VERSION, WATCH
 from slideseek.archive.slide_table import SlideTable
 from slideseek.digests import Seal
 from slideseek.errors import SlideseekError
@@ -124,6 +124,21 @@ class Catalog:
         self._db.executemany(
             "DELETE FROM stages WHERE slide_id = ? AND stage = ?", [(slide_id, stage) for stage in stages]
         )
+
+    def acknowledge(self, slide_id: str, reason: str) -> list[StageRecord]:
+        """Accept the failures a slide has now, and return them: not tried again until content or settings change."""
+        rows = self._db.execute(
+            "SELECT * FROM stages WHERE slide_id = ? AND status <> 'done' ORDER BY stage", (slide_id,)
+        ).fetchall()
+        self._db.executemany(
+            "INSERT OR REPLACE INTO known_failures VALUES (?,?,?,?)",
+            [(slide_id, row["key"], reason, now()) for row in rows],
+        )
+        return [_stage(row) for row in rows]
+
+    def disown(self, slide_id: str) -> int:
+        """Forget that failures of a slide were accepted, so that they are tried and reported again; return how many."""
+        return self._db.execute("DELETE FROM known_failures WHERE slide_id = ?", (slide_id,)).rowcount
 
     # Payloads
 
@@ -335,7 +350,9 @@ def connect(path: Path, create: bool = False) -> sqlite3.Connection:
         connection.close()
         raise SlideseekError(f"{path} is not a slideseek catalogue", "restore it from a backup")
     if version == 0:
-        connection.executescript(f"BEGIN IMMEDIATE;{TABLES}{WATCH}PRAGMA user_version = {VERSION};COMMIT;")
+        connection.executescript(
+            f"BEGIN IMMEDIATE;{TABLES}{KNOWN_FAILURES}{WATCH}PRAGMA user_version = {VERSION};COMMIT;"
+        )
     if 0 < version < VERSION and not writable:
         connection.close()
         raise SlideseekError(
@@ -343,7 +360,7 @@ def connect(path: Path, create: bool = False) -> sqlite3.Connection:
             "open it once with write permission, for example with 'slideseek status'",
         )
     if 0 < version < VERSION:
-        steps = (FROM_1 if version == 1 else "") + FROM_2
+        steps = "".join((FROM_1, FROM_2, FROM_3)[version - 1 :])
         connection.executescript(f"BEGIN IMMEDIATE;{steps}PRAGMA user_version = {VERSION};COMMIT;")
     connection.row_factory = sqlite3.Row
     return connection

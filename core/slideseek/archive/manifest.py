@@ -211,6 +211,9 @@ def _problem(
 
 
 def _number(text: str) -> float | None:
+    """Return a number; a decimal comma is read as one ("0,25"), digits in groups of three are not a number."""
+    if text.count(",") == 1 and "." not in text:
+        text = text.replace(",", ".")
     try:
         return float(text) if text else None
     except ValueError:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from slideseek.archive.manifest import Manifest, ManifestRow, Problem
+from slideseek.slides.discovery import find_slides
 
 
 def match_rows(
@@ -16,12 +17,14 @@ def match_rows(
 
     A path in the manifest is relative to the manifest's folder, or else the end of a given file's path. Without a
     path, a file matches by its full name, its stem, or the part before the first dot (file names may have a suffix
-    such as a UUID).
+    such as a UUID). A DICOM series lies in a folder of its own: a row may name that folder, by its path or its name.
     """
     by_name: dict[str, list[Path]] = defaultdict(list)
     for file in files:
         for name in {file.name, file.stem, file.name.partition(".")[0]}:
             by_name[name].append(file)
+        if file.suffix.lower() == ".dcm":
+            by_name[file.parent.name].append(file)
     matches: list[tuple[ManifestRow, Path]] = []
     problems: list[Problem] = []
     for row in manifest.rows:
@@ -75,7 +78,13 @@ def _candidates(row: ManifestRow, folder: Path, by_name: dict[str, list[Path]]) 
         direct = folder / wanted
         if direct.is_file():
             return [direct]
-        return [f for f in by_name.get(wanted.name, []) if f.parts[-len(wanted.parts) :] == wanted.parts]
+        if direct.is_dir():
+            return find_slides([direct])
+        return [
+            f
+            for f in by_name.get(wanted.name, [])
+            if wanted.parts in (f.parts[-len(wanted.parts) :], f.parent.parts[-len(wanted.parts) :])
+        ]
     for name in (row.id, Path(row.id).name):
         exact = [f for f in by_name.get(name, []) if name in (f.name, f.stem)]
         if exact or by_name.get(name):

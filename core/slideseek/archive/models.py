@@ -45,9 +45,17 @@ def keep_training_logs(training: Path, model: Path) -> None:
 
 def load_model(root: Path, encoder: Trainable, row: ModelRow) -> None:
     """Restore a fitted encoder after checking every file against its SHA-256."""
-    folder = root / row.folder
-    for name, expected in row.files.items():
-        file = folder / name
-        if not file.is_file() or sha256_file(file) != expected:
-            raise DamagedError(f"{file} is missing or damaged", "run 'slideseek build' to fit it again")
-    encoder.load(folder)
+    if damaged := _damaged(root, row):
+        raise DamagedError(f"{damaged} is missing or damaged", "run 'slideseek build' to fit it again")
+    encoder.load(root / row.folder)
+
+
+def model_is_whole(root: Path, row: ModelRow | None) -> bool:
+    """Return whether there is a model, with every file as it was saved."""
+    return row is not None and _damaged(root, row) is None
+
+
+def _damaged(root: Path, row: ModelRow) -> Path | None:
+    """Return a file of a model that is missing or damaged, if there is one."""
+    files = ((root / row.folder / name, sha256) for name, sha256 in row.files.items())
+    return next((file for file, sha256 in files if not file.is_file() or sha256_file(file) != sha256), None)

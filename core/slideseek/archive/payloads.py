@@ -15,12 +15,16 @@ from slideseek.digests import digest_bytes, sha256_file
 from slideseek.errors import DamagedError
 from slideseek.types import Bag, Code, CodeSpec, Patches
 
+_AREAS = ("tissue_um2", "left_out_um2")
+"""What a selector measured, as far as it did; results of an older slideseek have neither."""
+
 
 def pack_patches(key: str, patches: Patches, slide_mpp: float) -> Payload:
     """Store patches in the catalogue: xy as little-endian int32, then mpp as float64."""
     xy, mpp = patches.xy.astype("<i4"), patches.mpp.astype("<f8")
     data = xy.tobytes() + mpp.tobytes()
     meta = {"n": len(patches), "size": patches.size, "slide_mpp": slide_mpp}
+    meta |= {name: area for name in _AREAS if (area := getattr(patches, name)) is not None}
     return Payload(key, "patches", meta, digest_bytes(data), data=data)
 
 
@@ -31,7 +35,7 @@ def unpack_patches(payload: Payload, slide_id: str) -> Patches:
         raise _damaged(payload)
     xy = np.frombuffer(data, "<i4", count=2 * n).reshape(n, 2).astype(np.int32)
     mpp = np.frombuffer(data, "<f8", offset=8 * n).astype(np.float64)
-    return Patches(slide_id, xy, int(payload.meta["size"]), mpp)
+    return Patches(slide_id, xy, int(payload.meta["size"]), mpp, *(payload.meta.get(name) for name in _AREAS))
 
 
 def store_features(root: Path, folder: str, key: str, bag: Bag, patches: Patches, slide_mpp: float) -> Payload:

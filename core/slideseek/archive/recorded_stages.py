@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from slideseek.archive.records import Stage
@@ -19,6 +20,20 @@ class ReadySlide:
     site: str
     label: str
     patient: str
+
+
+@dataclass(frozen=True, slots=True)
+class KnownFailure:
+    """A failure that a person has accepted: what failed, and the reason given."""
+
+    slide_id: str
+    cause: str
+    reason: str
+
+    @property
+    def shown(self) -> str:
+        """The cause, with the reason where one was given."""
+        return f"{self.cause} (known: {self.reason})" if self.reason else f"{self.cause} (known)"
 
 
 class RecordedStages:
@@ -41,6 +56,16 @@ class RecordedStages:
         """Return the ids of the slides for which a stage is not done, sorted."""
         rows = self._db.execute(f"SELECT id FROM slides EXCEPT {_DONE} ORDER BY 1", (stage, settings))
         return [row[0] for row in rows]
+
+    def known_failures(self, settings: Iterable[str]) -> dict[str, KnownFailure]:
+        """Return, by slide, the accepted failures of stages with some settings that are still what is recorded."""
+        wanted = list(settings)
+        rows = self._db.execute(
+            "SELECT stages.slide_id, cause, reason FROM known_failures JOIN stages USING (slide_id, key)"
+            f" WHERE status <> 'done' AND settings IN ({','.join('?' * len(wanted))})",
+            wanted,
+        )
+        return {row[0]: KnownFailure(*row) for row in rows}
 
     def to_encode(self, features: str, codes: str) -> list[str]:
         """Return the ids of the slides with features but without a code, sorted."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-VERSION = 3
+VERSION = 4
 
 TABLES = """
 CREATE TABLE slides (
@@ -19,7 +19,8 @@ CREATE TABLE slides (
     mpp REAL,
     contours TEXT NOT NULL,
     fields TEXT NOT NULL,
-    added TEXT NOT NULL
+    added TEXT NOT NULL,
+    parts TEXT NOT NULL DEFAULT '[]'
 ) STRICT;
 CREATE INDEX slides_by_fingerprint ON slides (fingerprint);
 
@@ -151,8 +152,23 @@ DELETE FROM stages WHERE stage <> 'select' AND status <> 'failed'
 """
 """Saved indexes are dropped: version 1 did not list what changed after they were saved."""
 
+KNOWN_FAILURES = """
+CREATE TABLE known_failures (
+    slide_id TEXT NOT NULL REFERENCES slides (id) ON DELETE CASCADE ON UPDATE CASCADE,
+    key TEXT NOT NULL,
+    reason TEXT NOT NULL,
+    noted TEXT NOT NULL,
+    PRIMARY KEY (slide_id, key)
+) STRICT, WITHOUT ROWID;
+"""
+"""Failures that a person has seen and accepted, each by the key of the stage that failed: of this content, with these
+settings."""
+
 FROM_2 = "ALTER TABLE stages ADD COLUMN made_by TEXT NOT NULL DEFAULT '';"
 """Results of version 2 do not say who made them."""
+
+FROM_3 = f"ALTER TABLE slides ADD COLUMN parts TEXT NOT NULL DEFAULT '[]';{KNOWN_FAILURES}"
+"""Version 3 knew the size and date of a slide's first file only."""
 
 QUERY_LOG = """
 CREATE TABLE IF NOT EXISTS query_engines (signature TEXT PRIMARY KEY, resolved TEXT NOT NULL) STRICT;

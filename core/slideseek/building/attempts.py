@@ -20,8 +20,12 @@ NO_TISSUE = (
 )
 
 
-def _no_tissue(facts: Facts | None) -> tuple[str, str]:
+def _no_tissue(facts: Facts | None, tissue_um2: float) -> tuple[str, str]:
     """Return why nothing was selected; if regions could not be decoded the file is at fault, not the tissue."""
+    if tissue_um2 and not (facts and facts.unreadable):
+        return f"no patch to select: {tissue_um2:,.0f} µm² of tissue found, but no patch with enough of it", NO_TISSUE[
+            1
+        ]
     if facts and facts.unreadable:
         cause = f"no tissue found, and {facts.unreadable} region(s) of the slide cannot be decoded"
         return cause, "the file is damaged: copy the slide again from its source"
@@ -46,7 +50,10 @@ class Attempts:
     ) -> SlideReport:
         """Store a result; a selection without patches is stored as such, with a fix."""
         items = int(payload.meta["rows"] if payload.kind == "code" else payload.meta["n"])
-        cause, fix = ("", "") if items else _no_tissue(facts)
+        cause, fix = ("", "") if items else _no_tissue(facts, float(payload.meta.get("tissue_um2", 0.0)))
+        if stage == "select":
+            for area in self._summary.tissue:
+                self._summary.tissue[area] += float(payload.meta.get(area, 0.0))
         self._summary.stage_seconds.setdefault(stage, []).append(seconds)
         root = self._stages.archive.root
         record = StageRecord(

@@ -10,36 +10,31 @@ import json
 import platform
 import shutil
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import Literal, TypeAlias, get_args
+from functools import cached_property, partial
 
 from slideseek.archive.archive import Archive
 from slideseek.archive.bags import ArchiveBags
-from slideseek.archive.models import keep_training_logs, load_model, save_model
-from slideseek.archive.payloads import pack_code
-from slideseek.archive.recorded_stages import ReadySlide
+from slideseek.archive.file_changes import take_in_changes
+from slideseek.archive.models import keep_training_logs, load_model, model_is_whole, save_model
+from slideseek.archive.recorded_stages import KnownFailure, ReadySlide
+from slideseek.archive.records import ModelRow
 from slideseek.archive.slide_table import SlideRow
 from slideseek.building.attempts import Attempts
+from slideseek.building.encoding import EarlyCodes, Encoding
 from slideseek.building.features import FeaturePhase
-from slideseek.building.index_saving import save_index
-from slideseek.building.prefetch import as_slide_error
+from slideseek.building.index_saving import save_early, save_index
+from slideseek.building.recompute import RecomputeStage, drop_for_recompute
 from slideseek.building.reporting import BuildSummary, Reporter, SlideReport
 from slideseek.building.run_report import write_run_report
 from slideseek.digests import digest
-from slideseek.engine import Engine, pack_resolved, signature
+from slideseek.engine import Engine, make_engine, pack_resolved, signature
 from slideseek.errors import DamagedError, SlideseekError
-from slideseek.indexing.live_index import changed_makers, open_engine
+from slideseek.indexing.live_index import changed_makers
 from slideseek.indexing.stage_cache import StageCache
-from slideseek.types import Bag, Code
+from slideseek.types import Bag
 from slideseek.version import __version__
-
-RecomputeStage: TypeAlias = Literal["select", "featurize", "fit", "encode", "index"]
-
-ENCODE_BATCH, ENCODE_BYTES = 16, 64 * 2**20
-"""Slides encoded together at most, and bytes of their features: enough to share the cost of a pass."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +42,9 @@ class BuildOptions:
     """How to build; none of it changes a result.
 
     refit: fit trainable encoders again. workers: slides read ahead, 0 for none. patience: seconds without progress
-    before giving up on reading a slide. verify: first check everything stored against its SHA-256, and recompute what
-    is damaged. recompute: stages to compute again, with all that depends on them, although nothing has changed.
+    before giving up on reading a slide. verify: first check everything stored against its SHA-256 and every slide file
+    against its fingerprint, and recompute what is damaged or was replaced. leave_out: ids of slides whose files must
+    not be read now. recompute: stages to compute again, with all that depends on them, although nothing has changed.
     """
 
     refit: bool = False
@@ -56,6 +52,7 @@ class BuildOptions:
     workers: int = 1
     patience: float = 600.0
     verify: bool = False
+    leave_out: frozenset[str] = frozenset()
 
 
 class Builder:
@@ -72,9 +69,17 @@ class Builder:
         self.summary = BuildSummary()
         self.stages = StageCache(archive, self._note)
         self._attempts = Attempts(self.stages, self.summary)
-        self._pixels = FeaturePhase(
-            archive, engines, self.stages, self._attempts, self.options.workers, self.options.patience
-        )
+        self._encoding = Encoding(self.stages, self._attempts, self._bag)
+        self._early: EarlyCodes | None = None
+        self._from_scratch: set[str] = set()
+        self._loaded: set[str] = set()
+        self._nothing_to_do = False
+
+    @cached_property
+    def _pixels(self) -> FeaturePhase:
+        """The phase that reads slides, with the engines as they are when it begins."""
+        options = self.options
+        return FeaturePhase(self.archive, self.engines, self.stages, self._attempts, options.workers, options.patience)
 
     def run(self) -> BuildSummary:
         """Select and featurize every slide, then fit, encode and index for each engine."""
@@ -82,15 +87,18 @@ class Builder:
             config = json.dumps({engine.name: engine.resolved.settings for engine in self.engines}, sort_keys=True)
             versions = {"slideseek": __version__, "python": platform.python_version()}
             run = self.catalog.start_run("build", config, versions)
-            self._report_changed_makers()
-            self._drop_for_recompute()
-            with self.catalog.transaction():
-                for engine in self.engines:
-                    self.catalog.put_engine(
-                        engine.name, signature(engine.config, engine.registry), pack_resolved(engine.resolved)
-                    )
             outcome = "interrupted"
             try:
+                self._take_in_changes()
+                if not self._idle():
+                    # Engines recalled from the last build have not imported their components yet.
+                    self.engines = [
+                        engine if engine.made else make_engine(engine.config, engine.registry)
+                        for engine in self.engines
+                    ]
+                self._report_changed_makers()
+                drop_for_recompute(self.archive, self.engines, self.stages, self.options.recompute)
+                self._keep_engines()
                 if self.options.verify:
                     self._verify()
                 self._features()
@@ -108,6 +116,25 @@ class Builder:
                 )
         return self.summary
 
+    def _take_in_changes(self) -> None:
+        """Notice slide files that were replaced or touched since they were added."""
+        sets = [engine.select_digest for engine in self.engines if engine.resolved.imported]
+
+        def imported(slide_id: str) -> bool:
+            return any(self.catalog.stage(slide_id, "select", settings) for settings in sets)
+
+        with self.summary.timed("files"):
+            changes = take_in_changes(self.archive, imported, self.options.verify, self.options.leave_out)
+        for note in changes.notes():
+            self._note(note)
+
+    def _keep_engines(self) -> None:
+        """Remember how the engines are built, so that a search finds their results without importing components."""
+        with self.catalog.transaction():
+            for engine in self.engines:
+                made_of = signature(engine.config, engine.registry)
+                self.catalog.put_engine(engine.name, made_of, pack_resolved(engine.resolved))
+
     def _report_changed_makers(self) -> None:
         """Note every component whose code has changed: what it made is computed again, with all that depends on it."""
         for engine in self.engines:
@@ -116,37 +143,6 @@ class Builder:
                 what = again.get(kind, "codes" if kind == "encoder" else "")
                 if what:
                     self._note(f"engine {engine.name!r}: {change}; its {what} are computed again")
-
-    def _drop_for_recompute(self) -> None:
-        """Drop what was asked to be computed again, and all that depends on it, in every engine that shares it."""
-        order: tuple[RecomputeStage, ...] = get_args(RecomputeStage)
-        if not self.options.recompute:
-            return
-        first = order[min(map(order.index, self.options.recompute))]
-        pixels = {"select", "featurize"}
-        with self.catalog.transaction():
-            for engine in self._sharing(first) if first in pixels else self.engines:
-                codes = self.stages.settings_digest(engine, "encode")
-                self.catalog.drop_index(engine.name)
-                if first != "index":
-                    self.catalog.drop_results("encode", codes)
-                if first in pixels | {"fit"}:
-                    self.catalog.drop_model(engine.encoder_digest)
-                if first in pixels:
-                    self.catalog.drop_results("featurize", engine.feature_digest)
-                if first == "select":
-                    self.catalog.drop_results("select", engine.select_digest)
-
-    def _sharing(self, first: RecomputeStage) -> list[Engine]:
-        """Return the engines of the archive that share patches, or features, with one that is built."""
-        found: list[Engine] = list(self.engines)
-        for config in self.archive.config.engines:
-            with suppress(SlideseekError):  # an engine that cannot be used has nothing to keep up to date
-                other = open_engine(self.archive, config, self.engines[0].registry)
-                same = [one.select_digest if first == "select" else one.feature_digest for one in self.engines]
-                if (other.select_digest if first == "select" else other.feature_digest) in same:
-                    found.append(other)
-        return list({engine.name: engine for engine in found}.values())
 
     def _verify(self) -> None:
         """Drop every stored result that is outdated or damaged; it is computed again."""
@@ -163,13 +159,41 @@ class Builder:
                 if self.stages.sound(key) is None:
                     self.stages.drop(key)
 
+    def _idle(self) -> bool:
+        """Return whether nothing is left to compute, so that no component has to be imported to say so."""
+        if self.options.refit or self.options.verify or self.options.recompute:
+            return False
+        self._nothing_to_do = not self._lacking() and not any(map(self._codes_missing, self.engines))
+        return self._nothing_to_do
+
+    def _codes_missing(self, engine: Engine) -> bool:
+        """Return whether an engine has to be fitted, or has slides to encode."""
+        codes = self.stages.settings_digest(engine, "encode")
+        model = self.catalog.model(engine.encoder_digest) if engine.resolved.trainable else None
+        if engine.resolved.trainable and not model_is_whole(self.archive.root, model):
+            return True
+        todo = self.catalog.work.to_encode(engine.feature_digest, codes)
+        return bool(todo and set(todo).difference(self.catalog.work.known_failures([codes])))
+
+    def _lacking(self) -> list[str]:
+        """Return the slides whose features are to be computed now, sorted: not those with a known failure."""
+        return [
+            slide_id
+            for slide_id in self.stages.without_features(self.engines)
+            if slide_id not in self.options.leave_out
+        ]
+
     def _codes_and_index(self, engine: Engine) -> SlideseekError | None:
         """Fit, encode and index for one engine; return an error that stops it, so the others can go on."""
         try:
-            self._fit(engine)
+            if not self._nothing_to_do:
+                self._fit(engine)
+            elif model := self.catalog.model(engine.encoder_digest):
+                self._compare_training_data(engine, model)
             self._encode(engine)
             with self.summary.timed("index"):
-                slides = save_index(self.archive, engine, self.stages, self._note, self.options.verify)
+                scratch = engine.name in self._from_scratch
+                slides = save_index(self.archive, engine, self.stages, self._note, self.options.verify, scratch)
         except SlideseekError as error:
             self._note(f"engine {engine.name!r} stopped: {error}")
             return error
@@ -180,39 +204,94 @@ class Builder:
         with self.summary.timed("features"):
             ids = self.catalog.slides.ids()
             self.reporter.phase("features", len(ids))
-            lacking = self.stages.without_features(self.engines)
+            lacking = self._lacking()
             tried = set(lacking)
-            done = [slide_id for slide_id in ids if slide_id not in tried] if lacking else ids
+            known = {slide_id: one for slide_id, one in self._known().items() if slide_id not in tried}
+            out = tried.union(known, self.options.leave_out)
+            done = [slide_id for slide_id in ids if slide_id not in out] if out else ids
             if done:
                 self.reporter.skip(done)
                 self.summary.counts["skipped"] += len(done)
-            for report in self._pixels.run(self.catalog.slides.some(lacking), self.reporter.begin):
-                self.summary.counts[report.outcome] += 1
-                self._show(report)
+            self._show_known(known)
+            if lacking:
+                self._early = EarlyCodes(self._ready_engines(), self._encoding, self.stages, self._save_early)
+                for report in self._pixels.run(self.catalog.slides.some(lacking), self.reporter.begin):
+                    self.summary.counts[report.outcome] += 1
+                    self._show(report)
+                    if report.outcome != "failed":
+                        self._early.add(report.slide_id)
             # A file rewritten for one slide may have held the features of another slide with the same content.
             left = self.stages.without_records(self.engines) if lacking else []
-            missing = [slide_id for slide_id in left if slide_id not in tried]
-            for report in self._pixels.run(self.catalog.slides.some(missing), self.reporter.begin):
+            missing = [slide_id for slide_id in left if slide_id not in out]
+            for report in self._pixels.run(self.catalog.slides.some(missing), self.reporter.begin) if missing else ():
                 self._show(report)
+            if lacking:
+                self._pixels.clear_parts(self.catalog.slides.some(self.stages.without_records(self.engines)))
+
+    def _known(self) -> dict[str, KnownFailure]:
+        """Return the known failures of features, by slide."""
+        settings = {name for engine in self.engines for name in (engine.select_digest, engine.feature_digest)}
+        return self.catalog.work.known_failures(settings)
+
+    def _show_known(self, known: Mapping[str, KnownFailure]) -> None:
+        """Report slides whose failure was accepted: they are not tried again."""
+        for slide_id, failure in sorted(known.items()):
+            self.summary.known[slide_id] = SlideReport(slide_id, "known", failure.shown)
+            self.reporter.slide(self.summary.known[slide_id])
+
+    def _ready_engines(self) -> list[Engine]:
+        """Return the engines that can encode before all features are computed: nothing is to be fitted first."""
+        ready = []
+        for engine in self.engines:
+            if engine.trainable is None or (not self.options.refit and self._load(engine)):
+                ready.append(engine)
+            elif self.catalog.model(engine.encoder_digest) is None:
+                self._note(
+                    f"engine {engine.name!r}: its encoder is fitted on all slides first, so it finds nothing until the"
+                    " features of all slides are computed"
+                )
+        return ready
+
+    def _save_early(self, engine: Engine) -> None:
+        """Save an engine's index while features are computed, where a search would otherwise be slow."""
+        if save_early(self.archive, engine, self.stages, self._note, engine.name in self._from_scratch):
+            self._from_scratch.add(engine.name)
+
+    def _load(self, engine: Engine) -> bool:
+        """Load the model of a trainable encoder; return whether there is one that can be used."""
+        encoder, model = engine.trainable, self.catalog.model(engine.encoder_digest)
+        if encoder is None or model is None:
+            return False
+        if engine.name in self._loaded:
+            return True
+        try:
+            engine.owner("encoder").call("load()", load_model, self.archive.root, encoder, model)
+        except DamagedError as error:
+            self._note(f"engine {engine.name!r}: {error.cause}; it is fitted again")
+            with self.catalog.transaction():
+                self.catalog.drop_model(engine.encoder_digest)
+            return False
+        self._loaded.add(engine.name)
+        return True
+
+    def _compare_training_data(self, engine: Engine, model: ModelRow) -> None:
+        """Note that a model was fitted on other slides or labels than the archive has now."""
+        known = self.catalog.work.ready(engine.feature_digest)
+        if model.learnt_from != _learnt_from(known):
+            self._note(
+                f"engine {engine.name!r}: its model was fitted on {model.slides} slides; the archive now has"
+                f" {len(known)}, or other labels: pass --refit to fit on the current slides"
+            )
 
     def _fit(self, engine: Engine) -> None:
         encoder = engine.trainable
         if encoder is None:
             return
         owner = engine.owner("encoder")
-        known = self.catalog.work.ready(engine.feature_digest)
         model = self.catalog.model(engine.encoder_digest)
-        if model is not None and not self.options.refit:
-            try:
-                owner.call("load()", load_model, self.archive.root, encoder, model)
-                if model.learnt_from != _learnt_from(known):
-                    self._note(
-                        f"engine {engine.name!r}: its model was fitted on {model.slides} slides; the archive now has"
-                        f" {len(known)}, or other labels: pass --refit to fit on the current slides"
-                    )
-                return
-            except DamagedError as error:
-                self._note(f"engine {engine.name!r}: {error.cause}; it is fitted again")
+        if model is not None and not self.options.refit and self._load(engine):
+            self._compare_training_data(engine, model)
+            return
         for slide, key in self.stages.ready(engine):
             self._heal(slide, key)
         ready = self.stages.ready(engine)
@@ -242,6 +321,8 @@ class Builder:
                 save_model,
                 *(self.archive.root, encoder, engine.encoder_digest, learnt_from, len(ready), seconds),
             )
+            if (bag := next((bag for bag in bags if len(bag)), None)) is not None:
+                engine.check_saved(lambda fresh: load_model(self.archive.root, fresh, row), bag)
             with self.catalog.transaction():
                 self.catalog.put_model(row)
             if training.exists():
@@ -250,62 +331,22 @@ class Builder:
                 shutil.rmtree(self.archive.root / model.folder, ignore_errors=True)
 
     def _encode(self, engine: Engine) -> None:
-        todo = self.catalog.work.to_encode(engine.feature_digest, self.stages.settings_digest(engine, "encode"))
-        if not todo:
+        """Encode what is left, and report it with what was encoded while features were computed."""
+        early = self._early.reports.get(engine.name, []) if self._early else []
+        codes = self.stages.settings_digest(engine, "encode")
+        known = self.catalog.work.known_failures([codes])
+        tried = {report.slide_id for report in early}
+        left = self.catalog.work.to_encode(engine.feature_digest, codes)
+        todo = [slide_id for slide_id in left if slide_id not in tried and slide_id not in known]
+        self._show_known({slide_id: known[slide_id] for slide_id in left if slide_id in known})
+        if not early and not todo:
             return
-        self.reporter.phase(f"codes of {engine.name}", len(todo), brief=True)
+        self.reporter.phase(f"codes of {engine.name}", len(early) + len(todo), brief=True)
+        for report in early:
+            self._show(report)
         with self.summary.timed("encode"):
-            for batch in self._batches(engine, self.catalog.slides.some(todo)):
-                for report in self._encode_batch(engine, batch):
-                    self._show(report)
-
-    def _batches(self, engine: Engine, slides: Sequence[SlideRow]) -> Iterator[list[SlideRow]]:
-        """Yield the slides to encode together: one by one unless the encoder takes several."""
-        batch: list[SlideRow] = []
-        held, most = 0, ENCODE_BATCH if engine.batches else 1
-        for slide in slides:
-            record = self.stages.record(engine, "featurize", slide)
-            size = 4 * engine.width * record.items if record else 0
-            if batch and (len(batch) == most or held + size > ENCODE_BYTES):
-                yield batch
-                batch, held = [], 0
-            batch.append(slide)
-            held += size
-        if batch:
-            yield batch
-
-    def _encode_batch(self, engine: Engine, slides: Sequence[SlideRow]) -> Iterator[SlideReport]:
-        """Encode some slides together where the encoder can, and commit them one by one."""
-        together: dict[str, tuple[Code, float]] = {}
-        if len(slides) > 1:
-            started = time.perf_counter()
-            # Whatever goes wrong in a batch, each slide is then encoded alone, and the one to blame is named.
-            with suppress(SlideseekError):
-                bags = [self._bag(engine, slide) for slide in slides if self._uncoded(engine, slide)]
-                codes = engine.encode_many(bags)
-                share = (time.perf_counter() - started) / max(1, len(codes))
-                together = {code.slide_id: (code, share) for code in codes}
-        for slide in slides:
-            self.reporter.begin(slide.id)
-            yield self._encode_one(engine, slide, together.get(slide.id))
-
-    def _encode_one(self, engine: Engine, slide: SlideRow, made: tuple[Code, float] | None) -> SlideReport:
-        """Keep a slide's code. made: the code and its share of the time, where the slide was encoded in a batch."""
-        started = time.perf_counter()
-        key = self.stages.key(engine, "encode", slide)
-        try:
-            payload = self.stages.sound(key)
-            if payload is None:
-                code = made[0] if made else engine.encode(self._bag(engine, slide))
-                payload = pack_code(key, code, engine.spec)
-        except Exception as error:
-            failure = as_slide_error("encoding", error)
-            return self._attempts.fail(engine, "encode", slide, failure, time.perf_counter() - started)
-        seconds = time.perf_counter() - started + (made[1] if made else 0.0)
-        return self._attempts.keep(engine, "encode", slide, payload, seconds)
-
-    def _uncoded(self, engine: Engine, slide: SlideRow) -> bool:
-        return self.catalog.payload(self.stages.key(engine, "encode", slide)) is None
+            for report in self._encoding.run(engine, todo, self.reporter.begin):
+                self._show(report)
 
     def _bag(self, engine: Engine, slide: SlideRow) -> Bag:
         """Return a slide's features, computed again first if their file is missing or damaged."""

@@ -12,8 +12,10 @@ import numpy as np
 
 from slideseek.archive.archive import Archive
 from slideseek.archive.payloads import pack_patches, store_features, unpack_patches
+from slideseek.archive.recorded_stages import KnownFailure
 from slideseek.archive.slide_table import SlideRow
 from slideseek.building.attempts import Attempts
+from slideseek.building.parts import Begun, Parts, ReadSoFar, clear_parts
 from slideseek.building.prefetch import (
     Ahead,
     AllRead,
@@ -33,7 +35,7 @@ from slideseek.errors import SlideError, SlideseekError
 from slideseek.indexing.stage_cache import StageCache, feature_folder
 from slideseek.types import Float32, Int64, Patches, UInt8
 
-RANK = ("failed", "ok", "skipped")
+RANK = ("failed", "ok", "skipped", "known")
 """Of several engines' reports on one slide, the first outcome in this order is shown."""
 
 
@@ -55,6 +57,7 @@ class FeaturePhase:
         self._attempts = attempts
         self._ahead: Ahead[Message] = Ahead(workers, patience)
         self._warm: set[str] = set()
+        self._accepted: dict[str, dict[str, KnownFailure]] = {}
 
     def run(self, slides: Sequence[SlideRow], begin: Callable[[str], None]) -> Iterator[SlideReport]:
         """Yield one report per slide, in order, after its commit."""
@@ -74,13 +77,25 @@ class FeaturePhase:
             notes = dict.fromkeys(note for report in plan.reports for note in report.notes)
             yield replace(shown, notes=tuple(notes))
 
+    def clear_parts(self, still: Sequence[SlideRow]) -> None:
+        """Remove the parts of slides that are done or gone; those of slides still to do are kept for the next build."""
+        for engine in self._engines:
+            clear_parts(
+                self._archive.root,
+                engine.feature_digest,
+                (self._stages.key(engine, "featurize", slide) for slide in still),
+            )
+
     def _plan(self, slide: SlideRow) -> _Plan:
         """Determine what a slide still needs; engines that share a stage share its task."""
         reports: list[SlideReport] = []
         todo: dict[str, dict[str, Engine]] = {}
         for engine in self._engines:
             key = self._stages.key(engine, "featurize", slide)
-            if self._stages.done(engine, "featurize", slide):
+            known = self._known(engine)
+            if failure := known.get(slide.id):
+                reports.append(SlideReport(slide.id, "known", failure.shown))
+            elif self._stages.done(engine, "featurize", slide):
                 reports.append(SlideReport(slide.id, "skipped"))
             elif (record := self._stages.record(engine, "select", slide)) and record.status == "empty":
                 reports.append(SlideReport(slide.id, "failed", record.cause, record.fix))
@@ -90,14 +105,29 @@ class FeaturePhase:
                 self._warm_up(engine)
                 todo.setdefault(engine.select_digest, {}).setdefault(engine.feature_digest, engine)
         selections = []
+        parts: dict[str, tuple[Parts, Begun | None]] = {}
         for by_features in todo.values():
             engines = tuple(by_features.values())
             stored = self._stages.sound(self._stages.key(engines[0], "select", slide))
             patches = unpack_patches(stored, slide.id) if stored else None
-            selections.append(SelectTask(engines[0], patches, engines))
+            read: dict[str, ReadSoFar] = {}
+            for engine in engines:
+                kept = Parts(self._archive.root, engine.feature_digest, self._stages.key(engine, "featurize", slide))
+                begun = kept.begun(engine.width, len(patches)) if patches is not None else None
+                parts[engine.name] = kept, begun
+                if begun is not None:
+                    read[engine.name] = begun.read
+            selections.append(SelectTask(engines[0], patches, engines, read))
         outline = self._archive.root / slide.record.contours if slide.record.contours else None
         path = self._archive.slide_path(slide.record)
-        return _Plan(slide, SlideTask(slide, path, outline, tuple(selections)), reports)
+        return _Plan(slide, SlideTask(slide, self._archive.root, path, outline, tuple(selections)), reports, parts)
+
+    def _known(self, engine: Engine) -> dict[str, KnownFailure]:
+        """Return the failures of an engine's features that were accepted when the build began, by slide."""
+        if engine.feature_digest not in self._accepted:
+            work = self._stages.catalog.work
+            self._accepted[engine.feature_digest] = work.known_failures((engine.select_digest, engine.feature_digest))
+        return self._accepted[engine.feature_digest]
 
     def _warm_up(self, engine: Engine) -> None:
         """Try a featurizer before its first slide: bad weights or a wrong width are one error, not one per slide."""
@@ -121,10 +151,11 @@ class FeaturePhase:
                         report = self._attempts.keep(engine, "select", slide, payload, seconds, facts)
                         if report.outcome == "failed":
                             plan.reports.append(report)
-                    case Images(engine, rows, images):
-                        work.take(engine, rows, images)
+                    case Images(engine, rows, images, read):
+                        if work.take(engine, rows, images):
+                            plan.parts[engine.name][0].add(rows, work.features[-1], read)
                     case AllRead(engine, facts):
-                        plan.reports.append(self._finish(engine, slide, work, facts))
+                        plan.reports.append(self._finish(engine, plan, work, facts))
                         work = _Work(work.patches)
                     case Failed(engine, stage, error):
                         plan.reports.append(self._attempts.fail(engine, stage, slide, error))
@@ -134,10 +165,17 @@ class FeaturePhase:
             for selection in plan.task.selections:
                 plan.reports.append(self._attempts.fail(selection.engine, "select", slide, hung))
 
-    def _finish(self, engine: Engine, slide: SlideRow, work: _Work, facts: Facts) -> SlideReport:
+    def _finish(self, engine: Engine, plan: _Plan, work: _Work, facts: Facts) -> SlideReport:
         """Store one engine's features of a slide, or why there are none."""
+        slide, (parts, begun) = plan.slide, plan.parts[engine.name]
+        if begun is not None:
+            work.rows.insert(0, begun.rows)
+            work.features.insert(0, begun.features)
         try:
-            return self._store(engine, slide, work, facts)
+            report = self._store(engine, slide, work, facts)
+            if report.outcome == "ok":
+                parts.remove()
+            return report
         except Exception as error:  # a full disk, or a name the file system refuses: report it for this slide and go on
             return self._attempts.fail(engine, "featurize", slide, as_slide_error("storing", error), work.seconds)
 
@@ -156,11 +194,12 @@ class FeaturePhase:
 
 @dataclass(slots=True)
 class _Plan:
-    """What a slide still needs, and the reports it has so far."""
+    """What a slide still needs, the reports it has so far, and by engine the parts that are done."""
 
     slide: SlideRow
     task: SlideTask
     reports: list[SlideReport]
+    parts: dict[str, tuple[Parts, Begun | None]]
 
 
 class _Work:
@@ -178,12 +217,13 @@ class _Work:
         """Wall time since the work began."""
         return time.perf_counter() - self._started
 
-    def take(self, engine: Engine, rows: Int64, images: UInt8) -> None:
-        """Compute the features of some patches; after an error the rest are skipped."""
+    def take(self, engine: Engine, rows: Int64, images: UInt8) -> bool:
+        """Compute the features of some patches and return whether it worked; after an error the rest are skipped."""
         if self.error is not None:
-            return
+            return False
         try:
             self.features.append(engine.features(images))
             self.rows.append(rows)
         except Exception as error:
             self.error = as_slide_error("featurizing", error)
+        return self.error is None

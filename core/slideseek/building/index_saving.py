@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from pathlib import Path
 
 from slideseek.archive.archive import Archive
 from slideseek.archive.files import replacing_folder
+from slideseek.archive.payloads import unpack_code
 from slideseek.archive.records import IndexRow
+from slideseek.boundary import CheckedIndex
 from slideseek.digests import broken_seal, digest, seal_files
 from slideseek.engine import Engine
 from slideseek.indexing.live_index import from_codes, is_usable, noting_warnings, up_to_date
@@ -20,14 +23,27 @@ Bringing an index up to date takes about 40 microseconds per changed slide each 
 reading and writing all of it, once.
 """
 
+EARLY_CHANGED = 1000
+"""Changed slides below which an index is not saved again during a build: all saves write twice its size at most."""
+
+
+SEARCHED = 5
+"""Hits compared between an index and itself, saved and loaded."""
+
 
 def save_index(
-    archive: Archive, engine: Engine, stages: StageCache, note: Callable[[str], None], thorough: bool = False
+    archive: Archive,
+    engine: Engine,
+    stages: StageCache,
+    note: Callable[[str], None],
+    thorough: bool = False,
+    scratch: bool = False,
 ) -> int:
     """Check that an engine's saved index can be used, and save it again if it is far behind; return its slides.
 
     An index whose files differ from what was written is rebuilt; `thorough` reads all files to check that. Damaged
-    codes are left out and dropped; the next build computes them again.
+    codes are left out and dropped; the next build computes them again. scratch: the saved index was begun by this
+    build; if it is behind, it is made of all codes, as if they had come at once.
     """
     catalog = archive.catalog
     codes = stages.settings_digest(engine, "encode")
@@ -35,7 +51,7 @@ def save_index(
     usable = row is not None and is_usable(row, engine, codes)
     if row is not None and usable:
         changed = len(catalog.changes.since(codes, row.generation))
-        soon = changed > CHANGED_SHARE * row.slides
+        soon = changed > (0 if scratch else CHANGED_SHARE * row.slides)
         if broken := broken_seal(archive.root / row.folder, row.files, thorough or soon):
             note(f"the saved index of engine {engine.name!r} is damaged and is rebuilt ({broken})")
             usable = False
@@ -43,7 +59,9 @@ def save_index(
             return row.slides if not changed else catalog.work.count("encode", codes)
     generation = catalog.changes.generation(codes)
     with noting_warnings(note):
-        index, damaged = up_to_date(archive, engine, row) if row and usable else from_codes(archive, engine, codes)
+        index, damaged = (
+            up_to_date(archive, engine, row) if row and usable and not scratch else from_codes(archive, engine, codes)
+        )
         if damaged:
             note(f"{len(damaged)} code(s) of engine {engine.name!r} are damaged: build again to recompute them")
             for key in damaged:
@@ -52,6 +70,7 @@ def save_index(
         folder = parent / digest([engine.index_digest, codes, generation, len(damaged)])[:24]
         with replacing_folder(folder) as temporary:
             index.save(temporary)
+        _check_saved(archive, engine, codes, index, folder)
     place, slides = str(folder.relative_to(archive.root)), len(index.ids)
     saved = IndexRow(
         engine.name, engine.index_digest, codes, generation, place, seal_files(folder), slides, index.nbytes
@@ -62,3 +81,34 @@ def save_index(
         if old != folder:
             shutil.rmtree(old, ignore_errors=True)
     return slides
+
+
+def _check_saved(archive: Archive, engine: Engine, codes: str, index: CheckedIndex, folder: Path) -> None:
+    """Raise `PluginError` if an index that was saved and loaded again answers one search otherwise than before."""
+    first = next(archive.catalog.codes(codes), None)
+    if first is None or not len(index.ids):
+        return
+    again = engine.new_index()
+    again.load(folder)
+    code = unpack_code(first[1], first[0])
+    before, after = ([hit.slide_id for hit in one.search(code, SEARCHED)] for one in (index, again))
+    if list(again.ids) != list(index.ids) or before != after:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise index.owner.wrong("finds other slides after save() and load() than before")
+
+
+def save_early(
+    archive: Archive, engine: Engine, stages: StageCache, note: Callable[[str], None], scratch: bool
+) -> bool:
+    """Save an index during a build if there is none or most codes are not in it; return whether it was begun here.
+
+    Until then a search reads the codes from the catalogue. scratch: this build began the saved index.
+    """
+    codes = stages.settings_digest(engine, "encode")
+    row = archive.catalog.index(engine.name)
+    usable = row is not None and is_usable(row, engine, codes)
+    behind = len(archive.catalog.changes.since(codes, row.generation)) if row is not None and usable else 0
+    if row is not None and usable and behind < max(EARLY_CHANGED, row.slides):
+        return scratch
+    save_index(archive, engine, stages, note, scratch=scratch)
+    return scratch or not usable

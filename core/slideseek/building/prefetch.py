@@ -12,17 +12,18 @@ import queue
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Generic, TypeAlias, TypeVar
 
 from slideseek.archive.records import Stage
 from slideseek.archive.slide_table import SlideRow
+from slideseek.building.parts import ReadSoFar
 from slideseek.engine import Engine
 from slideseek.errors import SlideError, SlideseekError, one_line
 from slideseek.slides.content_fingerprint import fingerprint
-from slideseek.slides.patch_images import MAX_UNREADABLE, patch_images, read_mpp
+from slideseek.slides.patch_images import MAX_UNREADABLE, READ_AT_ONCE, patch_images, read_mpp, selection_notes
 from slideseek.slides.reader import open_slide
 from slideseek.slides.resolution import finer_than_scanned
 from slideseek.types import Int64, Patches, UInt8
@@ -35,18 +36,23 @@ QUEUED = 2
 
 @dataclass(frozen=True, slots=True)
 class SelectTask:
-    """Select with one engine's selector (unless `stored` holds the patches) and read for some engines' featurizers."""
+    """Select with one engine's selector (unless `stored` holds the patches) and read for some engines' featurizers.
+
+    begun: by engine, how far an interrupted build had read.
+    """
 
     engine: Engine
     stored: Patches | None
     featurize: tuple[Engine, ...]
+    begun: Mapping[str, ReadSoFar] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class SlideTask:
-    """What a slide needs: the slide, where its file and the outline of its tissue are, and the selections."""
+    """What a slide needs: the slide, the places of the archive, its file and its outline, and the selections."""
 
     slide: SlideRow
+    root: Path
     path: Path
     contours: Path | None
     selections: tuple[SelectTask, ...]
@@ -74,11 +80,15 @@ class Selected:
 
 @dataclass(frozen=True, slots=True)
 class Images:
-    """Pixels of some patches for one engine's featurizer; rows are positions among the selected patches."""
+    """Pixels of some patches for one engine's featurizer; rows are positions among the selected patches.
+
+    read: how far the slide has been read with them.
+    """
 
     engine: Engine
     rows: Int64
     images: UInt8
+    read: ReadSoFar
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +114,7 @@ Message: TypeAlias = Selected | Images | AllRead | Failed
 def read_slide(task: SlideTask, max_unreadable: float = MAX_UNREADABLE) -> Iterator[Message]:
     """Yield what a slide needs to have its features computed; every error is a message."""
     try:
-        check_unchanged(task.path, task.slide)
+        check_unchanged(task)
         slide = open_slide(task.path, task.slide.id, task.slide.record.mpp)
         slide.contours = task.contours
     except Exception as error:
@@ -113,8 +123,9 @@ def read_slide(task: SlideTask, max_unreadable: float = MAX_UNREADABLE) -> Itera
         return
     with slide:
 
-        def facts(*more: str) -> Facts:
-            return Facts(slide.mpp, (*slide.notes, *filter(None, more)), slide.unreadable, slide.filled)
+        def facts(*more: str, unreadable: int = 0, filled: int = 0) -> Facts:
+            notes = (*slide.notes, *filter(None, more))
+            return Facts(slide.mpp, notes, slide.unreadable + unreadable, slide.filled + filled)
 
         for selection in task.selections:
             started = time.perf_counter()
@@ -123,27 +134,33 @@ def read_slide(task: SlideTask, max_unreadable: float = MAX_UNREADABLE) -> Itera
             except Exception as error:
                 yield Failed(selection.engine, "select", as_slide_error("selecting", error))
                 continue
-            yield Selected(selection.engine, patches, facts(), time.perf_counter() - started)
+            seen = selection_notes(slide, patches)
+            yield Selected(selection.engine, patches, facts(*seen), time.perf_counter() - started)
             for engine in selection.featurize if len(patches) else ():
-                side = engine.read_side(patches)
+                side, begun = engine.read_side(patches), selection.begun.get(engine.name)
+                first = begun.next if begun else 0
+                # What an interrupted build could not read counts as if it had been read now.
+                lost = begun.unreadable - slide.unreadable if begun else 0
+                blank = begun.filled - slide.filled if begun else 0
+                skipped = begun.left_out if begun else 0
                 try:
-                    for rows, images in patch_images(slide, patches, side, max_unreadable):
-                        yield Images(engine, rows, images)
-                    check_unchanged(task.path, task.slide)
+                    for rows, images in patch_images(slide, patches, side, max_unreadable, first, skipped):
+                        after = min(len(patches), (int(rows[-1]) // READ_AT_ONCE + 1) * READ_AT_ONCE)
+                        read = ReadSoFar(after, slide.unreadable + lost, slide.filled + blank)
+                        yield Images(engine, rows, images, read)
+                    check_unchanged(task)
                 except Exception as error:
                     yield Failed(engine, "featurize", as_slide_error("reading", error))
                 else:
-                    yield AllRead(engine, facts(finer_than_scanned(slide.mpp, read_mpp(patches, side))))
+                    finer = finer_than_scanned(slide.mpp, read_mpp(patches, side))
+                    yield AllRead(engine, facts(*seen, finer, unreadable=lost, filled=blank))
 
 
-def check_unchanged(path: Path, slide: SlideRow) -> None:
-    """Raise `SlideError` if a file has changed since it was added: its results would be stored for other content."""
-    try:
-        stat = path.stat()
-    except OSError:
-        return  # opening the file reports what is wrong with it
-    if (stat.st_size, stat.st_mtime_ns) != (slide.bytes, slide.mtime_ns) and fingerprint(path) != slide.fingerprint:
-        raise SlideError(f"{path.name} has changed since it was added", "run 'slideseek add' on it, then build again")
+def check_unchanged(task: SlideTask) -> None:
+    """Raise `SlideError` if a slide changed during the build: its results would be stored for other content."""
+    path = task.path
+    if task.slide.file_state(task.root) == "changed" and fingerprint(path) != task.slide.fingerprint:
+        raise SlideError(f"{path.name} changed while it was read", "wait until it is complete, then build again")
 
 
 def as_slide_error(doing: str, error: Exception) -> SlideseekError:

@@ -10,12 +10,15 @@ from pathlib import Path
 from time import perf_counter
 from typing import Literal, Protocol, TypeAlias
 
-Outcome: TypeAlias = Literal["ok", "skipped", "failed"]
+Outcome: TypeAlias = Literal["ok", "skipped", "failed", "known"]
 
 
 @dataclass(frozen=True, slots=True)
 class SlideReport:
-    """The outcome of one slide in one phase. `skipped` means done before; a slide without tissue has failed."""
+    """The outcome of one slide in one phase.
+
+    `skipped` means done before, `known` a failure that was accepted; a slide without tissue has failed.
+    """
 
     slide_id: str
     outcome: Outcome
@@ -60,17 +63,20 @@ class Silent(Reporter):
 class BuildSummary:
     """What a build did.
 
-    counts: slides by outcome of the features phase. failures: the last report of each failed slide. seconds:
-    wall time by phase. stage_seconds: wall time of each slide by stage. indexed: slides by engine. notes: the notes
-    shown. report: the path of the report page.
+    counts: slides by outcome of the features phase. failures: the last report of each failed slide. known: the same
+    for failures that were accepted. seconds: wall time by phase. stage_seconds: wall time of each slide by stage.
+    indexed: slides by engine. notes: the notes shown. tissue: area in µm² of the tissue found on the slides selected
+    now, and of the part that no patch to choose from shows. report: the path of the report page.
     """
 
     counts: Counter[str] = field(default_factory=Counter)
     failures: dict[str, SlideReport] = field(default_factory=dict)
+    known: dict[str, SlideReport] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
     stage_seconds: dict[str, list[float]] = field(default_factory=dict)
     indexed: dict[str, int] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    tissue: dict[str, float] = field(default_factory=lambda: {"tissue_um2": 0.0, "left_out_um2": 0.0})
     report: Path | None = None
 
     @contextmanager

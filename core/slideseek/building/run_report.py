@@ -47,6 +47,9 @@ def render_run_report(
     if damaged:
         lines += ["## Slides with unreadable regions", ""]
         lines += [*_table(("slide", "stage", "regions unreadable", "pixels filled"), damaged), ""]
+    if found := summary.tissue["tissue_um2"]:
+        left = summary.tissue["left_out_um2"]
+        lines += ["## Tissue", "", f"{found:,.0f} µm² found, {left:,.0f} µm² ({left / found:.0%}) in no patch.", ""]
     if notes:
         lines += ["## Notes", "", *(f"- {note}" for note in notes), ""]
     lines += ["## Time", "", *_times(summary.seconds, summary.stage_seconds), "", "## Engines", ""]

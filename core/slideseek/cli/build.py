@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from slideseek.cli import EXIT_FAILED_SLIDES
-from slideseek.cli.options import archive_option, json_option
+from slideseek.cli.options import archive_option, json_option, mpp_option
 from slideseek.cli.output import print_json
 
 if TYPE_CHECKING:
@@ -37,6 +37,33 @@ if TYPE_CHECKING:
     type=click.FloatRange(min=0, min_open=True),
     help="Give up on a slide after this many seconds without progress in reading it.",
 )
+@click.option(
+    "--watch",
+    "watched",
+    type=click.Path(path_type=Path),
+    metavar="FOLDER",
+    help="Take in the slides of FOLDER as they come, and build, until interrupted.",
+)
+@click.option(
+    "--settle",
+    default=10.0,
+    show_default=True,
+    type=click.FloatRange(min=0),
+    help="With --watch: seconds without a change before a file is read.",
+)
+@click.option(
+    "--poll",
+    default=5.0,
+    show_default=True,
+    type=click.FloatRange(min=0, min_open=True),
+    help="With --watch: seconds between looks at the folder.",
+)
+@click.option(
+    "--manifest",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="With --watch: CSV as in 'add', read again whenever it changes; only slides it lists are taken in.",
+)
+@mpp_option
 @json_option
 def command(
     folder: Path | None,
@@ -46,18 +73,32 @@ def command(
     workers: int,
     patience: float,
     verify: bool,
+    watched: Path | None,
+    settle: float,
+    poll: float,
+    manifest: Path | None,
+    mpp: float | None,
     as_json: bool,
 ) -> int:
     """Select, featurize, fit, encode and index what is not done yet.
 
     A run can be stopped at any time and started again: it continues where it stopped. Each failed slide is reported
-    on one line with its cause and fix, and the exit code is then 3.
+    on one line with its cause and fix, and the exit code is then 3. Slides can be searched while others are computed.
     """
     from slideseek.api import open_archive
     from slideseek.building.build import BuildOptions
     from slideseek.cli.progress import make_reporter
+    from slideseek.errors import UsageError
 
     options = BuildOptions(refit=refit, workers=workers, patience=patience, verify=verify, recompute=recompute)
+    if watched is not None:
+        from slideseek.cli.watch import run_watch
+
+        if refit or verify or recompute:
+            raise UsageError("--watch cannot be combined with --refit, --verify or --recompute", "build first")
+        return run_watch(folder, names, options, (watched, settle, poll, manifest, mpp), as_json)
+    if manifest is not None or mpp is not None:
+        raise UsageError("--manifest and --mpp go with --watch", "'slideseek add' records slides for a build")
     with open_archive(folder) as archive, make_reporter() as reporter:
         reporter.loading("engines")
         summary = archive.build(names, options=options, reporter=reporter)
@@ -74,7 +115,10 @@ def _data(summary: BuildSummary, counts: dict[Outcome, int]) -> dict[str, Any]:
     return {
         "slides": counts,
         "failures": {report.slide_id: {"cause": report.cause, "fix": report.fix} for report in failures},
+        "known": {name: report.cause for name, report in sorted(summary.known.items())},
         "indexed": summary.indexed,
+        **summary.tissue,
+        "notes": summary.notes,
         "seconds": summary.seconds,
         "report": str(summary.report),
     }
@@ -84,6 +128,9 @@ def _print(summary: BuildSummary, counts: dict[Outcome, int]) -> None:
     click.echo(f"{sum(counts.values())} slides: {', '.join(f'{count} {name}' for name, count in counts.items())}")
     for engine, slides in summary.indexed.items():
         click.echo(f"engine {engine!r}: {slides} slides indexed")
+    if found := summary.tissue["tissue_um2"]:
+        left = summary.tissue["left_out_um2"]
+        click.echo(f"tissue: {found:,.0f} µm² found, {left:,.0f} µm² ({left / found:.0%}) in no patch")
     if summary.failures:
         click.echo("'slideseek status --failed' lists the failed slides with their causes and fixes")
     click.echo(f"report: {summary.report}")

@@ -15,13 +15,20 @@ import click
     type=click.Path(path_type=Path, dir_okay=False),
     help="A slideseek.toml to start from instead of the default one.",
 )
-def command(folder: Path, config_file: Path | None) -> None:
+@click.option(
+    "--preset",
+    type=click.Choice(["default", "paper"]),
+    help="'paper': patches of 1000 px at 20x, 15 % of them, as published.",
+)
+def command(folder: Path, config_file: Path | None, preset: str | None) -> None:
     """Make an archive in FOLDER (default: this folder): a configuration and an empty catalogue."""
     from slideseek.api import create_archive
-    from slideseek.config import CONFIG_NAME
+    from slideseek.config import CONFIG_NAME, default_config
     from slideseek.errors import UsageError
 
-    text = None
+    if preset and config_file is not None:
+        raise UsageError("--preset and --config both name a configuration", "give one of them")
+    text = default_config(preset) if preset else None
     if config_file is not None:
         try:
             text = config_file.read_text(encoding="utf-8")

@@ -74,7 +74,7 @@ class _Tally:
     def counts(self) -> dict[Outcome, int]:
         """Slides by outcome, over all phases so far."""
         found = Counter(self._outcomes.values())
-        return {outcome: found[outcome] for outcome in OUTCOMES}
+        return {outcome: found[outcome] for outcome in OUTCOMES} | ({"known": found["known"]} if found["known"] else {})
 
     def _tally_skipped(self, slide_ids: Sequence[str]) -> None:
         for slide_id in slide_ids:
@@ -162,6 +162,8 @@ class BarReporter(_Tally):
         self._tally(report)
         self._phase[report.outcome] += 1
         self._progress.update(self._task, advance=1, counts=self._shown(), slide="")
+        if report.outcome == "known":
+            self._print(f"known   {report.slide_id}: {report.cause}")
         if report.outcome == "failed":
             self._print(problem_line(report.slide_id, report.cause, report.fix))
         for note in report.notes:
@@ -223,6 +225,8 @@ class LineReporter(_Tally):
         where = f"{self._name} {self._count}/{self._total}"
         if report.outcome == "failed":
             say(problem_line(f"{where}  {report.slide_id}", report.cause, report.fix))
+        elif report.outcome == "known":
+            say(f"known   {where}  {report.slide_id}: {report.cause}")
         elif not self._brief:
             say(f"{report.outcome:<7} {where}  {report.slide_id}")
         elif self._count == self._total:

@@ -25,7 +25,7 @@ MAX_EVIDENCE = 1000
 
 
 @click.command()
-@click.argument("query")
+@click.argument("query", required=False, default="")
 @archive_option
 @click.option("-k", "count", default=5, show_default=True, help="Number of hits.")
 @click.option("--engine", "name", help="The engine to search with (default: the first one configured).")
@@ -86,6 +86,14 @@ MAX_EVIDENCE = 1000
 )
 @json_option
 @click.option("--csv", "as_csv", is_flag=True, help="Print CSV.")
+@click.option(
+    "--queries",
+    "queries",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Run many searches: each line of FILE (- for standard input) is a slide id, a file, or a JSON object such as"
+    ' {"text": "S-001", "k": 3}. Prints one JSON object per line.',
+)
 def command(
     query: str,
     folder: Path | None,
@@ -109,15 +117,22 @@ def command(
     calibrate: bool,
     as_json: bool,
     as_csv: bool,
-) -> None:
+    queries: Path | None,
+) -> int:
     """Find the slides most similar to QUERY: the id of a slide in the archive, or a slide file.
 
-    With --region only a part of it is the query; with --patch QUERY is a patch image; with --case, a patient.
+    With --region only a part of it is the query; with --patch QUERY is a patch image; with --case, a patient. With
+    --queries there are many queries, and the other options apply to those that do not state their own.
     """
     from slideseek.api import open_archive
     from slideseek.errors import UsageError
     from slideseek.searching.request import Request, query_kind
 
+    if (not query) == (queries is None):
+        cause = "QUERY and --queries cannot be used together" if query else "nothing to search for"
+        raise UsageError(cause, "give a slide id or a file, or pass --queries FILE")
+    if queries is not None and (as_csv or top is not None or calibrate):
+        raise UsageError("--queries prints one JSON object per line", "omit --csv, --evidence and --calibrate")
     if as_json and as_csv:
         raise UsageError("--json and --csv cannot be used together")
     if as_csv and (top is not None or calibrate):
@@ -140,6 +155,12 @@ def command(
         exclude_center=exclude_center,
         options=options,
     )
+    if queries is not None:
+        from slideseek.cli.batch_search import read_queries, search_all
+
+        requests = read_queries(queries, request)
+        with open_archive(folder) as archive:
+            return search_all(archive, requests, name)
     with open_archive(folder) as archive:
         result = archive.run(request, engine=name, source="search")
         answer = result.answer
@@ -156,6 +177,7 @@ def command(
     if not as_json:
         for note in answer.notes:
             say(f"note    {note}")
+    return 0
 
 
 def _evidence_shown(text: str | None) -> int:

@@ -17,6 +17,7 @@ from slideseek.cli.output import print_json, print_table, problem_line
 def command(folder: Path | None, only_failed: bool, as_json: bool) -> None:
     """Show what is done, what failed and why, for every slide and engine."""
     from slideseek.api import open_archive
+    from slideseek.archive.file_changes import named
 
     with open_archive(folder) as archive:
         status = archive.status()
@@ -39,7 +40,21 @@ def command(folder: Path | None, only_failed: bool, as_json: bool) -> None:
     print_table(("slide", "patient", "site", "diagnosis", *names), rows)
     for slide in status["slides"]:
         if failure := slide["failure"]:
+            if slide["known"] is not None:
+                reason = f" ({slide['known']})" if slide["known"] else ""
+                click.echo(f"known   {slide['id']} ({failure['stage']}): {failure['cause']}{reason}")
+                continue
             click.echo(problem_line(f"{slide['id']} ({failure['stage']})", failure["cause"], failure["fix"]))
+    changed = [slide["id"] for slide in status["slides"] if slide["file"] == "changed"]
+    if changed:
+        click.echo(f"changed {named(changed)}: the file is not as it was added; 'slideseek build' looks at its content")
+    if missing := [slide["id"] for slide in status["slides"] if slide["file"] == "missing"]:
+        click.echo(f"missing {named(missing)}: the file cannot be found; searches still work")
+    patient = {slide["id"]: slide["patient"] for slide in status["slides"]}
+    for copies in status["copies"]:
+        patients = sorted({patient[slide_id] for slide_id in copies} - {""})
+        leak = f" of the patients {', '.join(patients)}: one of them is wrong" if len(patients) > 1 else ""
+        click.echo(f"copies  {', '.join(copies)} have the same content{leak}")
     for engine in status["engines"]:
         if error := engine["error"]:
             click.echo(problem_line(f"engine {engine['name']!r}", error["cause"], error["fix"]))

@@ -88,11 +88,17 @@ class StageCache:
                 lacking.update(self.catalog.work.owners(f"{folder}/{name}"))
         return sorted(lacking)
 
-    def without_records(self, engines: Sequence[Engine]) -> list[str]:
-        """Return the ids of slides without recorded features of some engine, sorted."""
-        work = self.catalog.work
-        settings = {engine.feature_digest for engine in engines}
-        return sorted({slide_id for name in settings for slide_id in work.undone("featurize", name)})
+    def without_records(self, engines: Sequence[Engine], with_known: bool = False) -> list[str]:
+        """Return the ids of slides without recorded features of some engine, sorted.
+
+        Slides whose failure was accepted are left out, unless `with_known`.
+        """
+        work, found = self.catalog.work, set[str]()
+        for features, selection in {engine.feature_digest: engine.select_digest for engine in engines}.items():
+            undone = work.undone("featurize", features)
+            known = {} if with_known or not undone else work.known_failures((selection, features))
+            found.update(slide_id for slide_id in undone if slide_id not in known)
+        return sorted(found)
 
     def ready(self, engine: Engine) -> list[tuple[SlideRow, str]]:
         """Return the slides whose features are recorded, with the features' key, in slide order."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from slideseek.archive.archive import Archive
@@ -27,15 +27,31 @@ def archive_status(archive: Archive) -> dict[str, Any]:
     registry = archive.registry()
     engines = {config.name: _open(archive, config, registry) for config in archive.config.engines}
     stages = StageCache(archive, lambda _: None)
-    slides = [_slide(slide, engines, stages) for slide in archive.catalog.slides]
+    files = archive.catalog.slides.not_as_added(archive.root)
+    known = archive.catalog.work.known_failures(_settings(engines.values(), stages))
+    slides = [
+        {
+            **_slide(slide, engines, stages),
+            "file": files.get(slide.id, "same"),
+            "known": known[slide.id].reason if slide.id in known else None,
+        }
+        for slide in archive.catalog.slides
+    ]
+    copies = [[row.id for row in rows] for rows in archive.catalog.slides.copies()]
     runs = archive.catalog.runs()
     last = {key: runs[-1][key] for key in ("command", "started", "finished", "outcome", "counts")} if runs else None
     return {
         "archive": str(archive.root),
         "slides": slides,
+        "copies": copies,
         "engines": [_engine(name, engine, archive, stages) for name, engine in engines.items()],
         "last_run": last,
     }
+
+
+def _settings(engines: Iterable[Engine | SlideseekError], stages: StageCache) -> set[str]:
+    usable = [engine for engine in engines if isinstance(engine, Engine)]
+    return {stages.settings_digest(engine, stage) for engine in usable for stage in STAGES}
 
 
 def _open(archive: Archive, config: EngineConfig, registry: Registry) -> Engine | SlideseekError:

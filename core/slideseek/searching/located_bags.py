@@ -5,7 +5,8 @@ They are read from the archive, or computed from a slide, a part of a slide or a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -18,11 +19,20 @@ from slideseek.errors import DamagedError, SlideError, SlideseekError, UsageErro
 from slideseek.indexing.stage_cache import StageCache
 from slideseek.interfaces import Slide
 from slideseek.searching.patch_squares import PatchSquares
-from slideseek.slides.area import Area
+from slideseek.slides.area import Annotations, Area, Region, Unbounded
 from slideseek.slides.patch_images import patch_images
 from slideseek.slides.reader import open_slide
 from slideseek.slides.region_slide import RegionSlide
 from slideseek.types import Bag, Patches
+
+_LOOK_SIDE = 512
+"""Side of the thumbnail of a region on which tissue is looked for, in pixels."""
+
+_SHIFTS = (0.5, 0.25, 0.75)
+"""Where the first centre of a grid over a region lies, as shares of a patch's side."""
+
+_SOME_TISSUE = 0.25
+"""Share of tissue with which a patch of a region is used if none has as much as the engine asks for."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -70,30 +80,85 @@ def fresh_bag(engine: Engine, slide: Slide, patches: Patches, site: str) -> Loca
     return LocatedBag.of(bag)
 
 
-def select_in(engine: Engine, slide: Slide, area: Area) -> tuple[Patches, tuple[str, ...]]:
-    """Select patches whose centre lies in an area, in the slide's coordinates; return them with notes."""
-    patches = engine.select(RegionSlide.of(slide, area))
-    if not len(patches):
-        raise SlideseekError(
-            f"no tissue found in the region of {slide.id!r}, or no patch with enough of it",
-            "choose a larger region, or look at the slide with 'slideseek inspect'",
-        )
+def select_in(engine: Engine, slide: Slide, area: Area, like: Callable[[], Patches]) -> tuple[Patches, tuple[str, ...]]:
+    """Select patches whose centre lies in an area, in the slide's coordinates; return them with notes.
+
+    If the selector finds none with enough tissue, those of a grid shifted to fit the area that show some are taken: who
+    marks a part of a slide wants to search with it. like: returns patches of the engine, for their size.
+    """
+    notes: tuple[str, ...] = ()
+    chosen = _inside(slide, area, engine.select(RegionSlide.of(slide, area)))
+    if not len(chosen):
+        chosen = _shifted_grid(engine, slide, area, like())
+        notes = ("no patch in the region has as much tissue as the engine asks for: those that show some are used",)
+    side = chosen.size * chosen.mpp / slide.mpp
+    if side.min() <= min(area.width, area.height):
+        return chosen, notes
+    field = float(side.min()) * slide.mpp
+    return chosen, (*notes, f"the region is smaller than a patch: {field:g} x {field:g} µm around it is used")
+
+
+def _inside(slide: Slide, area: Area, patches: Patches) -> Patches:
+    """Return the patches of an area's box whose centre lies in the area, in the slide's coordinates."""
     corner, room = np.array([area.x, area.y]), np.array([area.width, area.height])
     side = (patches.size * patches.mpp / slide.mpp)[:, None]
     # A field larger than the region is centred on it, and kept inside the slide if it fits.
     around = np.clip(corner + (room - side) / 2, 0, np.maximum(np.array(slide.dimensions) - side, 0))
     xy = np.where(side > room, np.floor(around), patches.xy + corner)
     kept = area.holds(xy + side / 2)
-    if not kept.any():
+    return Patches(slide.id, np.ascontiguousarray(xy[kept], dtype=np.int32), patches.size, patches.mpp[kept])
+
+
+def _shifted_grid(engine: Engine, slide: Slide, area: Area, like: Patches) -> Patches:
+    """Return patches that show tissue and have their centre in an area: of a few shifted grids, that with the most.
+
+    They may extend beyond the area. like: patches of the engine, for their size.
+    """
+    part, mpp = RegionSlide.of(slide, area), float(like.mpp[0])
+    mask = engine.find_tissue(part, part.thumbnail(_LOOK_SIDE))
+    if mask is None or not mask.any():
         raise SlideseekError(
-            f"no patch of {float(side.min()):.0f} px has its centre in the region of {slide.id!r}",
+            f"no tissue found in the region of {slide.id!r}",
+            "choose a larger region, or look at the slide with 'slideseek inspect'",
+        )
+    corner, room, side = np.array([area.x, area.y]), np.array([area.width, area.height]), like.size * mpp / slide.mpp
+    best = np.empty((0, 2))
+    for shift in itertools.product(_SHIFTS, repeat=2):
+        axes = [np.arange(start * side, length + 1, side) for start, length in zip(shift, room)]
+        centres = corner + np.stack(np.meshgrid(*axes), axis=-1).reshape(-1, 2)
+        held = centres[area.holds(centres)]
+        best = held if len(held) > len(best) else best
+    if not len(best):
+        raise SlideseekError(
+            f"no patch of {side:.0f} px has its centre in the region of {slide.id!r}",
             "choose a larger or wider region",
         )
-    chosen = replace(patches, xy=np.ascontiguousarray(xy[kept], dtype=np.int32), mpp=patches.mpp[kept])
-    if (side.min() <= room).all():
-        return chosen, ()
-    field = float(side.min()) * slide.mpp
-    return chosen, (f"the region is smaller than a patch: {field:g} x {field:g} µm around it is used",)
+    scale = np.array(mask.shape[::-1]) / room
+    low = np.floor(np.clip(best - corner - side / 2, 0, room) * scale).astype(int)
+    high = np.ceil(np.clip(best - corner + side / 2, 0, room) * scale).astype(int)
+    shares = np.array([mask[y:to_y, x:to_x].mean() for (x, y), (to_x, to_y) in zip(low, high)])
+    within = np.maximum(np.array(slide.dimensions) - side, 0)
+    xy = np.floor(np.clip(best[shares >= min(_SOME_TISSUE, shares.max())] - side / 2, 0, within))
+    return Patches.at(slide.id, xy, like.size, mpp)
+
+
+def stored_in(bag: LocatedBag, part: Region | Annotations) -> LocatedBag:
+    """Return the patches of a stored bag whose centre lies in a part of the slide, for slides without pixels."""
+    whole = bag.bag
+    if whole.mpp is None or whole.sides is None or (whole.xy < 0).all():
+        raise SlideseekError(
+            f"the features of slide {whole.slide_id!r} were imported without the places of their patches",
+            "query with the whole slide, or import features with coords",
+        )
+    area = part.area(Unbounded(whole.slide_id, whole.mpp))
+    kept = area.holds(whole.xy + whole.sides[:, None] / 2)
+    if not kept.any():
+        low, high = whole.xy.min(axis=0), (whole.xy + whole.sides[:, None]).max(axis=0)
+        raise SlideseekError(
+            f"no imported patch of slide {whole.slide_id!r} has its centre in the region",
+            f"choose a region within x {low[0]} to {high[0]:.0f}, y {low[1]} to {high[1]:.0f} (level-0 pixels)",
+        )
+    return LocatedBag.of(replace(whole, features=whole.features[kept], xy=whole.xy[kept], sides=whole.sides[kept]))
 
 
 def patch_bag(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -11,13 +11,13 @@ from slideseek.archive.archive import Archive
 from slideseek.archive.models import load_model
 from slideseek.archive.payloads import unpack_code, unpack_patches
 from slideseek.archive.slide_table import SlideRow
-from slideseek.did_you_mean import did_you_mean
+from slideseek.did_you_mean import near_names
 from slideseek.engine import Engine, make_engine
 from slideseek.errors import ParameterError, SlideseekError, UsageError
 from slideseek.indexing.live_index import changed_makers
 from slideseek.indexing.stage_cache import StageCache
 from slideseek.interfaces import Slide
-from slideseek.searching.located_bags import LocatedBag, fresh_bag, patch_bag, select_in, stored_bag
+from slideseek.searching.located_bags import LocatedBag, fresh_bag, patch_bag, select_in, stored_bag, stored_in
 from slideseek.searching.patch_squares import PatchSquares
 from slideseek.slides.area import Annotations
 from slideseek.slides.area import Region as Region
@@ -117,7 +117,8 @@ class QueryMaker:
     ) -> Query:
         """Query with a part of a slide of the archive (its id) or of a slide file.
 
-        Patches are selected within the part; those whose centre lies in it are used.
+        Patches are selected within the part; those whose centre lies in it are used. If none has enough tissue for the
+        selector, those of a grid shifted to fit the part that show some are.
         """
         from slideseek.slides.content_fingerprint import fingerprint
         from slideseek.slides.reader import open_slide
@@ -136,8 +137,17 @@ class QueryMaker:
             record = SlideRecord(str(path), str(path), patient=patient, site=site, center=center)
             about.extend(_unknown_patient(record))
         self._require_site(record)
+        if self._engine.resolved.imported:
+            if row is None:
+                raise UsageError(
+                    f"engine {self._engine.name!r} has imported features: it cannot be queried with a file",
+                    "query with a slide of the archive, or use another engine",
+                )
+            inside = stored_in(stored_bag(self._archive, self._engine, self._stages, row), region)
+            count = f"{len(inside.bag)} imported patches have their centre in the region"
+            return self._asked(record, inside, frozenset({content}), (*about, count), path)
         with open_slide(path, row.id if row else "", mpp) as slide:
-            patches, notes = select_in(self.prepared(), slide, region.area(slide))
+            patches, notes = select_in(self.prepared(), slide, region.area(slide), self._example_patch)
             made = fresh_bag(self.prepared(), slide, patches, record.site)
             notes = *about, *self._notes(slide, patches, slide.notes), *notes
         return self._asked(record, made, frozenset({content}), notes, path)
@@ -162,7 +172,9 @@ class QueryMaker:
         rows = [row for row in self._slides if row.record.patient == patient]
         rows = [row for row in rows if self._stages.done(self._engine, "featurize", row)]
         if not rows:
-            raise UsageError(f"no slide of patient {patient!r} has features", "'slideseek status' lists the slides")
+            known = set(self._slides.field("patient").values()) - {""}
+            hint = "'slideseek status' shows what is missing" if patient in known else _near(patient, known)
+            raise UsageError(f"no slide of patient {patient!r} has features", hint)
         sites = {row.record.site for row in rows}
         if len(sites) > 1:
             cause = f"patient {patient!r} has slides of {', '.join(sorted(sites))}"
@@ -178,10 +190,7 @@ class QueryMaker:
 
     def unknown(self, text: str) -> UsageError:
         """Return the error for text that is neither a slide of the archive nor a file."""
-        return UsageError(
-            f"{text!r} is neither a slide of this archive nor a file",
-            did_you_mean(text, self._slides.ids(), "'slideseek status' lists the slides"),
-        )
+        return UsageError(f"{text!r} is neither a slide of this archive nor a file", _near(text, self._slides.ids()))
 
     def prepared(self) -> Engine:
         """Return the engine with components and model loaded, checked to be those of the stored codes."""
@@ -218,11 +227,11 @@ class QueryMaker:
         return patches
 
     def _notes(self, slide: Slide, patches: Patches, notes: Sequence[str]) -> tuple[str, ...]:
-        from slideseek.slides.patch_images import read_mpp
+        from slideseek.slides.patch_images import read_mpp, selection_notes
         from slideseek.slides.resolution import finer_than_scanned
 
         finer = finer_than_scanned(slide.mpp, read_mpp(patches, self.prepared().read_side(patches)))
-        return tuple(note for note in (*notes, finer) if note)
+        return tuple(note for note in (*notes, *selection_notes(slide, patches), finer) if note)
 
     def _example_patch(self) -> Patches:
         """Return the selection of any slide of the archive, which gives the size and resolution of a patch."""
@@ -267,6 +276,12 @@ class QueryMaker:
             f"slide {slide_id!r} has no code of engine {self._engine.name!r}",
             "run 'slideseek build'; 'slideseek status' shows why it failed",
         )
+
+
+def _near(text: str, known: Iterable[str]) -> str:
+    """Return a hint for an unknown id: the near ones, as a question."""
+    near = near_names(text, known)
+    return f"did you mean {' or '.join(map(repr, near))}?" if near else "'slideseek status' lists the slides"
 
 
 def _unknown_patient(record: SlideRecord) -> tuple[str, ...]:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from slideseek.archive.bags import ArchiveBags
-from slideseek.boundary import CheckedIndex
+from slideseek.boundary import CheckedIndex, Owner
 from slideseek.did_you_mean import did_you_mean
 from slideseek.engine import Engine
-from slideseek.errors import ParameterError, UsageError
+from slideseek.errors import ParameterError, PluginError, UsageError
 from slideseek.indexing.stage_cache import StageCache
 from slideseek.interfaces import MeasuresRows, Reranker, implements
 from slideseek.options import changed_copy, query_options
+from slideseek.plugins import ComponentKind
 from slideseek.types import Bag, Hit
 
 
@@ -26,14 +27,17 @@ class Tuned:
     reranker: Reranker | None
 
 
-def tune(index: CheckedIndex, reranker: Reranker | None, options: Sequence[str]) -> Tuned:
+def tune(
+    index: CheckedIndex, reranker: Reranker | None, options: Sequence[str], owner: Callable[[ComponentKind], Owner]
+) -> Tuned:
     """Return the index and the reranker with other values of options that may be given with a query.
 
     options: `name=value` with a value as in TOML, or `index.name=value` where both have an option of that name.
+    owner: who answers for the component of a kind.
     """
-    parts: dict[str, Any] = {"index": index.inner, "reranker": reranker}
+    parts: dict[ComponentKind, Any] = {"index": index.inner, "reranker": reranker}
     known = {kind: query_options(part) for kind, part in parts.items() if part is not None}
-    given: dict[str, dict[str, Any]] = {kind: {} for kind in known}
+    given: dict[ComponentKind, dict[str, Any]] = {kind: {} for kind in known}
     for text in options:
         path, value = _parsed(text)
         kind, _, name = path.rpartition(".")
@@ -48,12 +52,15 @@ def tune(index: CheckedIndex, reranker: Reranker | None, options: Sequence[str])
             cause = f"both the index and the reranker have an option {name!r}"
             raise ParameterError("options", f"{cause}: write index.{name} or reranker.{name}")
         given[holders[0]][name] = value
-    made: dict[str, Any] = {}
+    made: dict[ComponentKind, Any] = {}
     for kind, values in given.items():
         try:
-            made[kind] = changed_copy(parts[kind], values) if values else parts[kind]
+            part = parts[kind]
+            made[kind] = owner(kind).call("__post_init__()", changed_copy, part, values) if values else part
+        except PluginError:
+            raise
         except UsageError as error:
-            raise ParameterError("options", error.cause, error.fix) from error
+            raise ParameterError("options", f"{owner(kind)}: {error.cause}", error.fix) from error
     return Tuned(index.with_inner(made["index"]) if given["index"] else None, made.get("reranker"))
 
 

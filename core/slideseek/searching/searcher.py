@@ -11,6 +11,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from slideseek.archive.archive import Archive
+from slideseek.archive.slide_table import SlideRow
 from slideseek.boundary import CheckedIndex
 from slideseek.engine import Engine
 from slideseek.errors import ParameterError, SlideseekError, UsageError
@@ -27,6 +28,10 @@ from slideseek.types import Hit, Mask, SlideRecord
 Mode: TypeAlias = Literal["vertical", "horizontal"]
 
 _ADD_AGAIN = "add the slide again with a manifest that"
+
+
+MANY_EQUAL = 3
+"""Hits at one distance that are worth a note."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +216,7 @@ class Searcher:
             return Tuned(None, self.engine.reranker)
         given, index, kept = tuple(options), self.index, self._tuned
         if kept is None or kept[:2] != (given, index):  # kept, since an index may prepare itself when searched
-            kept = self._tuned = given, index, tune(index, self.engine.reranker, given)
+            kept = self._tuned = given, index, tune(index, self.engine.reranker, given, self.engine.owner)
         return kept[2]
 
     def _reranked_note(self, compared: int, candidates: int) -> str:
@@ -222,8 +227,8 @@ class Searcher:
     def own_patient(self, query: Query) -> Mask:
         """Return which slides of the index are the query's own, under any id, or its patient's: bool (n,)."""
         columns, own = self._live.columns, self._same_content(query)
-        patients = {query.record.patient, *(record.patient for record in own)} - {""}
-        return columns.among("patient", patients) | columns.those(record.id for record in own)
+        patients = {query.record.patient, *(row.record.patient for row in own)} - {""}
+        return columns.among("patient", patients) | columns.those(row.id for row in own)
 
     def _checked(self, query: Query, k: int, mode: Mode, where: Sequence[str]) -> list[Filter]:
         """Raise an error for a search that is not possible; return its filters."""
@@ -257,8 +262,8 @@ class Searcher:
         milliseconds: float,
         unit: str,
     ) -> Answer:
-        rows = [(hit, row.record) for hit in hits if (row := self._slides.get(hit.slide_id)) is not None]
-        found = [Found(rank, hit, record) for rank, (hit, record) in enumerate(rows, start=1)]
+        rows = [(hit, row) for hit in hits if (row := self._slides.get(hit.slide_id)) is not None]
+        found = [Found(rank, hit, row.record) for rank, (hit, row) in enumerate(rows, start=1)]
         return Answer(
             query.record,
             self.engine.name,
@@ -268,7 +273,11 @@ class Searcher:
             vote(one.record for one in found),
             int(among.sum()),
             milliseconds,
-            tuple(self._answer_notes(query, mode, among, exclude_center)),
+            (
+                *self._answer_notes(query, mode, among, exclude_center),
+                *_equal_note(hits),
+                *self._file_notes(query, rows),
+            ),
         )
 
     def _answer_notes(self, query: Query, mode: Mode, among: Mask, exclude_center: bool) -> list[str]:
@@ -285,9 +294,27 @@ class Searcher:
             )
         return [*notes, *query.notes]
 
+    def _file_notes(self, query: Query, hits: Sequence[tuple[Hit, SlideRow]]) -> list[str]:
+        """Return notes on slides whose file is no longer what was searched, and on hits that may be the query."""
+        notes, root = [], self.archive.root
+        rows = {row.id: row for row in (*self._same_content(query), *(row for _, row in hits))}
+        if changed := [row.id for row in rows.values() if row.record.path and row.file_state(root) == "changed"]:
+            notes.append(
+                f"the file of {', '.join(changed)} has another size or date than when it was added, so this answer may"
+                " be about another picture: run 'slideseek build'"
+            )
+        mine = {query.record.patient, ""}
+        same = [row.id for hit, row in hits if hit.distance == 0 and row.record.patient not in mine]
+        if same and query.record.patient and query.source is not None:
+            notes.append(
+                f"{', '.join(same)} has the same code as the query and another patient: if it is the same tissue, one"
+                " of the patients is wrong ('slideseek duplicates' compares the pictures)"
+            )
+        return notes
+
     def _of_other_centers(self, query: Query) -> Mask:
         """Return which slides of the index are not of the query's centre: bool (n,)."""
-        centers = {query.record.center, *(record.center for record in self._same_content(query))} - {""}
+        centers = {query.record.center, *(row.record.center for row in self._same_content(query))} - {""}
         if not centers:
             cause = f"the centre of {query.record.id!r} is unknown, so its slides cannot be excluded"
             if self._slides.get(query.record.id) is None:
@@ -295,6 +322,13 @@ class Searcher:
             raise UsageError(cause, f"{_ADD_AGAIN} has a center column")
         return ~self._live.columns.among("center", centers)
 
-    def _same_content(self, query: Query) -> list[SlideRecord]:
+    def _same_content(self, query: Query) -> list[SlideRow]:
         """Return the slides of the archive that are the query's own, under any id."""
-        return [row.record for name in query.fingerprints for row in self._slides.by_fingerprint(name)]
+        return [row for name in query.fingerprints for row in self._slides.by_fingerprint(name)]
+
+
+def _equal_note(hits: Sequence[Hit]) -> tuple[str, ...]:
+    """Return a note if the distances say nothing about the order of the hits."""
+    if len(hits) < MANY_EQUAL or hits[0].distance < hits[-1].distance:
+        return ()
+    return (f"all {len(hits)} hits are equally far: they are in the order of their ids, which means nothing",)

@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from slideseek.errors import SlideError
 from slideseek.slides.file_formats import HAMAMATSU_SUFFIXES, dicom_series, has_slide_name, is_hidden
 
 
-def find_slides(paths: Sequence[Path]) -> list[Path]:
+def find_slides(paths: Sequence[Path], ready: Callable[[Path], bool] = lambda _: True) -> list[Path]:
     """Return the slides among files and folders, without duplicates.
 
     Files are taken as given. Folders are searched recursively, in sorted order. Hidden files, temporary files and the
     pictures of `slideseek inspect` are skipped. Links are followed, and no folder is entered twice, so a loop of links
     ends. The `.dcm` files of one DICOM series in one folder are one slide, named by the first of them. The folder of a
-    MIRAX slide and the images of a Hamamatsu VMS slide are not separate slides.
+    MIRAX slide and the images of a Hamamatsu VMS slide are not separate slides. ready: whether a file found in a folder
+    may be opened; others are left out.
     """
     found: dict[str, Path] = {}
     for path in paths:
         if path.is_dir():
-            slides = list(_in_folder(path))
+            slides = list(_in_folder(path, ready))
         elif path.exists():
             slides = [path]
         else:
@@ -31,7 +32,7 @@ def find_slides(paths: Sequence[Path]) -> list[Path]:
     return list(found.values())
 
 
-def _in_folder(folder: Path) -> Iterator[Path]:
+def _in_folder(folder: Path, ready: Callable[[Path], bool]) -> Iterator[Path]:
     """Walk a folder from the top and yield its slides."""
     seen: set[str] = set()
     for where, folders, names in os.walk(folder, followlinks=True):
@@ -44,7 +45,7 @@ def _in_folder(folder: Path) -> Iterator[Path]:
         folders[:] = sorted(name for name in folders if not is_hidden(name) and name not in mirax)
         hamamatsu = tuple(Path(name).stem for name in names if name.lower().endswith(HAMAMATSU_SUFFIXES))
         slides = [name for name in sorted(names) if has_slide_name(name) and not _is_part(name, hamamatsu)]
-        yield from _one_per_series([Path(where, name) for name in slides])
+        yield from _one_per_series([path for name in slides if ready(path := Path(where, name))])
 
 
 def _is_part(name: str, stems: tuple[str, ...]) -> bool:

@@ -22,7 +22,6 @@ PICTURE_SUFFIX = ".inspect.png"
 
 _HIDDEN = (".", "~", "#")
 _TEMPORARY = ("~", ".part", ".partial", ".tmp", ".crdownload", ".filepart")
-_SERIES = "dicom.SeriesInstanceUID"
 
 
 def slide_files(path: Path) -> list[Path]:
@@ -38,6 +37,13 @@ def slide_files(path: Path) -> list[Path]:
     if suffix in HAMAMATSU_SUFFIXES:
         return sorted(file for file in path.parent.iterdir() if file.is_file() and file.name.startswith(path.stem))
     return [path]
+
+
+def possible_files(path: Path) -> list[Path]:
+    """Return the files that may belong to a slide, without opening any: of DICOM, all of the folder."""
+    if path.suffix.lower() == ".dcm":
+        return sorted(file for file in path.parent.iterdir() if file.suffix.lower() == ".dcm")
+    return slide_files(path)
 
 
 def is_hidden(name: str) -> bool:
@@ -57,10 +63,15 @@ def has_slide_name(name: str) -> bool:
 
 def dicom_series(path: Path) -> str:
     """Return the DICOM series of a file; "" for other files and if OpenSlide cannot open it as part of a slide."""
+    return dicom_property(path, "SeriesInstanceUID")
+
+
+def dicom_property(path: Path, keyword: str) -> str:
+    """Return an attribute of a DICOM file by its keyword, such as `PatientID`; "" as for `dicom_series`."""
     if path.suffix.lower() != ".dcm":
         return ""
     try:
         with openslide.OpenSlide(path) as slide:
-            return slide.properties.get(_SERIES, "")
+            return slide.properties.get(f"dicom.{keyword}", "").strip()
     except openslide.OpenSlideError:
         return ""

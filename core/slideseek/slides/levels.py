@@ -13,6 +13,9 @@ MIN_LEVEL_SIDE = 400
 LEVEL_SLACK = 1.005
 """Enlargement allowed before a finer level is read: µm per pixel is rarely known to half a percent."""
 
+NEAR_ENOUGH = 1.24
+"""How much coarser than asked for a level may be where the size is free: with the slack above, a quarter."""
+
 _MIN_BOX = 1e-3
 
 

@@ -11,7 +11,7 @@ from slideseek.errors import PluginError, SlideError
 from slideseek.interfaces import Reader
 from slideseek.plugins import DISABLED_VARIABLE, load_registry
 from slideseek.slides.pyramid import PyramidSlide
-from slideseek.slides.slide_errors import DeclinedError, first_bytes, not_a_slide
+from slideseek.slides.slide_errors import FEATURE_SUFFIXES, DeclinedError, first_bytes, not_a_slide
 
 _FIX = f"update the plugin, or name it in {DISABLED_VARIABLE} to work without it"
 
@@ -24,6 +24,14 @@ def open_slide(path: Path, slide_id: str = "", mpp: float | None = None) -> Pyra
     crashes when it opens the file. One that crashes earlier is passed over, and a note of the slide says so.
     """
     path = Path(path)
+    if path.suffix.lower() in FEATURE_SUFFIXES and path.is_file():
+        raise SlideError(
+            f"slide {slide_id or path.stem!r} has imported features and no slide file"
+            if slide_id
+            else f"{path.name} is a feature file, not a slide",
+            "use an engine of imported features ('slideseek status' lists the engines), or add the slide file with a"
+            " manifest that names this slide",
+        )
     head = first_bytes(path)
     readers, unusable = _installed()
     passed_over: list[str] = []

@@ -6,6 +6,9 @@ from pathlib import Path
 
 from slideseek.errors import SlideError, message
 
+FEATURE_SUFFIXES = frozenset((".h5", ".hdf5", ".npz", ".npy", ".pt"))
+"""Suffixes (lower case) of feature files. A slide that only has features has one of these in place of a slide file."""
+
 
 class DeclinedError(SlideError):
     """A reader that leaves a file to the readers after it."""

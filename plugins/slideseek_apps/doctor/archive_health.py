@@ -6,6 +6,7 @@ import os
 import shutil
 import sqlite3
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from slideseek.archive.archive import CATALOG_NAME, FOLDERS, Archive
@@ -17,6 +18,7 @@ from slideseek.indexing.live_index import changed_makers, index_is_fresh, open_e
 from slideseek.indexing.stage_cache import StageCache
 from slideseek.interfaces import Described, implements
 from slideseek.plugins import Registry
+from slideseek_apps.doctor.duplicates import copies, leaking, rescans
 from slideseek_apps.doctor.finding import Finding, counted, in_bytes
 from slideseek_apps.doctor.payload_health import look_at_payloads
 
@@ -49,6 +51,7 @@ def look_at_archive(root: Path, everything: bool = False) -> Iterator[Finding]:
         except SlideseekError as error:
             yield Finding(_AREA, "configuration", "fail", error.cause, error.fix or "correct slideseek.toml")
             return
+        yield _duplicates(archive, engines[0], registry, everything)
         for config in engines:
             yield from _engine(archive, config, registry, everything)
 
@@ -107,17 +110,10 @@ def _catalogue(path: Path) -> Finding | None:
 
 def _slides(archive: Archive) -> Iterator[Finding]:
     """Yield which slide files are missing or have changed since they were added, and which slides failed."""
-    missing, touched = [], []
-    for row in archive.catalog.slides:
-        if not row.record.path:
-            continue  # a slide with imported features only
-        try:
-            found = archive.slide_path(row.record).stat()
-        except OSError:
-            missing.append(row.id)
-            continue
-        if (found.st_size, found.st_mtime_ns) != (row.bytes, row.mtime_ns) and row.bytes:
-            touched.append(row.id)
+    states = archive.catalog.slides.not_as_added(archive.root)
+    missing, touched = (
+        [slide_id for slide_id, state in states.items() if state == of] for of in ("missing", "changed")
+    )
     if missing:
         cause = f"{counted(len(missing), 'file')} cannot be found: {_some(missing)}"
         fix = "connect the disk, or add the slides again at their new location; searches still work"
@@ -129,7 +125,7 @@ def _slides(archive: Archive) -> Iterator[Finding]:
             "slide files",
             "warn",
             cause,
-            "run 'slideseek add' again, then 'slideseek build'; only files whose content changed are processed",
+            "run 'slideseek build'; only files whose content changed are processed",
         )
     if not missing and not touched:
         yield Finding(_AREA, "slide files", "ok", "all present and unchanged")
@@ -137,6 +133,22 @@ def _slides(archive: Archive) -> Iterator[Finding]:
     if failed:
         cause = f"{counted(len(failed), 'slide')} could not be used: {_some(sorted(failed))}"
         yield Finding(_AREA, "failed slides", "warn", cause, "'slideseek status --failed' shows why")
+
+
+def _duplicates(archive: Archive, config: EngineConfig, registry: Registry, everything: bool) -> Finding:
+    """Return whether slides show the same tissue. everything: compare pictures too, not only the content of files."""
+    found = copies(archive)
+    if everything:
+        with suppress(SlideseekError):  # an engine that cannot be used is reported as such
+            found += rescans(archive, open_engine(archive, config, registry))
+    leaks = leaking(found)
+    if leaks:
+        some = _some([f"{one.first} and {one.second} ({' | '.join(one.patients)})" for one in leaks])
+        cause = f"{counted(len(leaks), 'pair')} of slides show the same tissue under two patients: {some}"
+        return Finding(_AREA, "duplicates", "warn", cause, "'slideseek duplicates' lists them; correct the patients")
+    what = "the same tissue" if everything else "the same content ('slideseek duplicates' compares pictures)"
+    within = f"{counted(len(found), 'pair')} of slides of one patient" if found else "no two slides"
+    return Finding(_AREA, "duplicates", "ok", f"{within} with {what}")
 
 
 def _engine(archive: Archive, config: EngineConfig, registry: Registry, everything: bool) -> Iterator[Finding]:
@@ -148,7 +160,12 @@ def _engine(archive: Archive, config: EngineConfig, registry: Registry, everythi
     except SlideseekError as error:
         yield Finding(area, "components", "fail", error.cause, error.fix or "correct slideseek.toml")
         return
-    if implements(featurizer, Described) and not (card := featurizer.card()).present:
+    try:
+        card = engine.owner("featurizer").call("card()", featurizer.card) if implements(featurizer, Described) else None
+    except SlideseekError as error:
+        yield Finding(area, "weights", "fail", error.cause, error.fix)
+        return
+    if card is not None and not card.present:
         yield Finding(
             area, "weights", "fail", f"not found: {card.weights}", "put the weights at the path in the configuration"
         )

@@ -72,6 +72,7 @@ def _configured(folder: Path, registry: Registry) -> Iterator[dict[str, Any]]:
 
 
 def _card(registry: Registry, config: ComponentConfig, with_fingerprint: bool = False) -> dict[str, Any]:
+    from slideseek.boundary import Owner
     from slideseek.config import make_component
     from slideseek.errors import SlideseekError
     from slideseek.interfaces import Described, Fingerprinted, implements
@@ -79,9 +80,13 @@ def _card(registry: Registry, config: ComponentConfig, with_fingerprint: bool = 
     known: dict[str, Any] = {}
     try:
         made = make_component(registry, config, config.use)
-        known |= asdict(made.card()) if implements(made, Described) else {"width": made.width}
+        owner = Owner.of(registry, "featurizer", config.use)
+        if implements(made, Described):
+            known |= asdict(owner.call("card()", made.card))
+        else:
+            known["width"] = owner.read_count(made, "width")
         if with_fingerprint and implements(made, Fingerprinted):
-            known["fingerprint"] = made.fingerprint()
+            known["fingerprint"] = owner.call("fingerprint()", made.fingerprint)
     except SlideseekError as error:  # it needs options, cannot be loaded here, or its width depends on absent weights
         known["problem"] = error.cause
     return known

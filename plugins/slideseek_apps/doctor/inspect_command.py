@@ -1,4 +1,4 @@
-"""`slideseek inspect`: look at one slide before it is built."""
+"""`slideseek inspect`: look at one slide before it is built, or at how much of the tissue of many is represented."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("slide", type=click.Path(path_type=Path))
+@click.argument("slides", metavar="SLIDE...", type=click.Path(path_type=Path), nargs=-1)
 @click.option(
     "-a",
     "--archive",
@@ -31,26 +31,34 @@ if TYPE_CHECKING:
     "-o", "--picture", type=click.Path(path_type=Path), help="PNG to write [default: SLIDE.inspect.png here]."
 )
 @click.option("--contours", type=click.Path(path_type=Path), help="Also write the tissue's outline as GeoJSON.")
+@click.option(
+    "--coverage",
+    is_flag=True,
+    help="Only list the share of tissue in patches, of any number of slides or folders, or of the whole archive.",
+)
 @json_option
 def command(
-    slide: Path,
+    slides: tuple[Path, ...],
     folder: Path | None,
     name: str | None,
     mpp: float | None,
     mag: float | None,
     picture: Path | None,
     contours: Path | None,
+    coverage: bool,
     as_json: bool,
 ) -> None:
     """Show SLIDE's resolution and its source, its levels, tissue and patches, and draw the tissue and patches.
 
-    With -a, the resolution and the tissue outline from the archive's manifest are used.
+    Tissue in no patch that the selector chooses from is drawn in red. With -a, the resolution and the tissue outline
+    from the archive's manifest are used.
     """
     import json
 
     from PIL import Image
 
     from slideseek.archive.files import replacing, safe_name, write_text
+    from slideseek.boundary import Owner
     from slideseek.config import default_config, make_component, parse_config
     from slideseek.errors import UsageError
     from slideseek.plugins import load_registry
@@ -58,6 +66,14 @@ def command(
     from slideseek_apps.doctor.inspection import inspect_slide
     from slideseek_apps.doctor.tissue_outline import geojson_from_mask
 
+    if coverage:
+        if picture is not None or contours is not None:
+            raise UsageError("--coverage draws no picture and no outline", "omit -o and --contours")
+        _coverage(slides, folder, name, stated_mpp(mpp, mag), as_json)
+        return
+    if len(slides) != 1:
+        raise UsageError(f"{len(slides)} slides given, not one", "give one slide, or --coverage for several")
+    (slide,) = slides
     record, path, outline = None, slide, None
     if folder is not None:
         with open_archive(folder) as archive:
@@ -68,11 +84,13 @@ def command(
                 outline = archive.root / record.contours if record.contours else None
     else:
         config = parse_config(default_config()).engine(name)
-    selector = make_component(load_registry(), config.selector, f"engine.{config.name}.selector")
+    registry = load_registry()
+    selector = make_component(registry, config.selector, f"engine.{config.name}.selector")
+    owner = Owner.of(registry, "selector", config.selector.use)
     stated = stated_mpp(mpp, mag)
     if record is not None and stated is None:
         stated = record.mpp
-    found = inspect_slide(path, selector, stated, record.id if record else "", outline)
+    found = inspect_slide(path, selector, owner, stated, record.id if record else "", outline)
     if contours is not None and found.mask is None:
         raise UsageError(
             f"selector {config.selector.use!r} does not report where it finds tissue, so no outline can be written",
@@ -100,6 +118,7 @@ def command(
         ["objective", f"{facts['objective']:g}x" if facts["objective"] else "not stated"],
         ["levels", "; ".join(f"{w} x {h} (1:{d:g})" for w, h, d in facts["levels"])],
         ["tissue", _tissue(facts, config.selector.use)],
+        ["  in no patch", _left_out(facts)],
         ["patches", f"{facts['patches']} of {facts['patch_size']} px at {at} by selector {config.selector.use!r}"],
         ["picture", str(target)],
     ]
@@ -113,6 +132,53 @@ def _tissue(facts: dict[str, Any], selector: str) -> str:
     if facts["tissue_share"] is None:
         return f"not reported by selector {selector!r}"
     return f"{facts['tissue_share']:.1%} of the slide" + (", as outlined" if facts["contours"] else "")
+
+
+def _left_out(facts: dict[str, Any]) -> str:
+    """Format the area of tissue that no patch to choose from shows."""
+    if facts["represented"] is None:
+        return "not measured" if facts["tissue_um2"] is None else "no tissue"
+    return f"{facts['left_out_um2']:,} of {facts['tissue_um2']:,} µm² ({1 - facts['represented']:.1%})"
+
+
+def _coverage(
+    slides: tuple[Path, ...], folder: Path | None, name: str | None, mpp: float | None, as_json: bool
+) -> None:
+    """List the share of tissue represented, of files or of an archive's slides, and the least."""
+    from dataclasses import asdict
+
+    from slideseek.config import default_config, parse_config
+    from slideseek.errors import UsageError
+    from slideseek_apps.doctor.tissue_coverage import Coverage, coverage_of_archive, coverage_of_files
+
+    found: list[Coverage] = []
+    if folder is not None:
+        with open_archive(folder) as archive:
+            if unknown := [str(slide) for slide in slides if archive.catalog.slides.get(str(slide)) is None]:
+                raise UsageError(f"{unknown[0]!r} is not in this archive", "give ids of its slides, or none for all")
+            found = list(coverage_of_archive(archive, archive.config.engine(name), [str(slide) for slide in slides]))
+    elif slides:
+        found = list(coverage_of_files(slides, parse_config(default_config()).engine(name), mpp))
+    else:
+        raise UsageError("no slide given", "give slides or folders, or an archive with -a")
+    shares = {one.slide: one.represented for one in found if one.represented is not None}
+    least = min(shares, key=lambda slide: shares[slide]) if shares else None
+    if as_json:
+        print_json({"slides": [asdict(one) for one in found], "least": least and {least: shares[least]}})
+        return
+    rows = [
+        [
+            one.slide,
+            one.problem if one.represented is None else f"{one.represented:.1%}",
+            "" if one.tissue_um2 is None else f"{one.tissue_um2:,}",
+            "" if one.left_out_um2 is None else f"{one.left_out_um2:,}",
+            str(one.patches),
+        ]
+        for one in found
+    ]
+    print_table(("slide", "represented", "tissue, µm²", "in no patch, µm²", "patches chosen"), rows)
+    if least is not None:
+        click.echo(f"least: {shares[least]:.1%} ({least}), of {len(shares)} slides with tissue")
 
 
 def _known(archive: Archive, slide: Path) -> SlideRecord | None:

@@ -10,9 +10,10 @@ import numpy as np
 from PIL import Image, ImageDraw
 from scipy import ndimage
 
-from slideseek.errors import PluginError
-from slideseek.interfaces import Selector, TissueFinder, implements
+from slideseek.boundary import Owner
+from slideseek.interfaces import OffersPatches, Selector, TissueFinder, implements
 from slideseek.slides.geojson import mask_from_geojson
+from slideseek.slides.patch_images import selection_notes
 from slideseek.slides.pyramid import PyramidSlide
 from slideseek.slides.reader import open_slide
 from slideseek.slides.resolution import finer_than_scanned
@@ -20,6 +21,7 @@ from slideseek.types import Mask, Patches, UInt8
 
 PICTURE_SIDE = 1200
 OUTLINE = (0, 150, 90)
+LEFT_OUT = (220, 30, 30)
 BOX = (20, 20, 60)
 
 
@@ -38,47 +40,57 @@ class Inspection:
 
 
 def inspect_slide(
-    path: Path, selector: Selector, mpp: float | None = None, slide_id: str = "", contours: Path | None = None
+    path: Path,
+    selector: Selector,
+    owner: Owner,
+    mpp: float | None = None,
+    slide_id: str = "",
+    contours: Path | None = None,
 ) -> Inspection:
     """Open a slide, find its tissue and select its patches with the selector.
 
-    contours: GeoJSON outline of the tissue to use, as a manifest may give for a slide.
+    owner: who answers for the selector. contours: GeoJSON outline of the tissue to use, as a manifest may give for a
+    slide.
     """
     with open_slide(path, slide_id, mpp) as slide:
         slide.contours = contours
         thumbnail = slide.thumbnail(PICTURE_SIDE)
-        mask = _tissue(slide, thumbnail, selector)
-        patches = selector.select(slide)
+        mask = _tissue(slide, thumbnail, selector, owner)
+        patches = owner.check_patches(owner.call("select()", selector.select, slide), slide.id)
         facts = _facts(slide, mask, patches, path)
-        picture = draw(thumbnail, mask, patches, slide)
+        offered = selector.offered(slide) if implements(selector, OffersPatches) else None
+        picture = draw(thumbnail, mask, patches, slide, offered)
         return Inspection(facts, picture, mask, slide.dimensions)
 
 
-def _tissue(slide: PyramidSlide, thumbnail: UInt8, selector: Selector) -> Mask | None:
+def _tissue(slide: PyramidSlide, thumbnail: UInt8, selector: Selector, owner: Owner) -> Mask | None:
     """Return the tissue on the thumbnail, bool (h, w): as outlined, else as the selector reports it, if it can."""
     if slide.contours is not None:
         return mask_from_geojson(slide.contours, slide.dimensions, thumbnail.shape[:2])
     if not implements(selector, TissueFinder):
         return None
-    mask = selector.find_tissue(slide, thumbnail)
-    if mask.dtype != np.bool_ or mask.shape != thumbnail.shape[:2]:
-        raise PluginError(
-            f"find_tissue of the selector returned {mask.dtype} {mask.shape}, not bool {thumbnail.shape[:2]}",
-            "check the selector: 'slideseek plugins check NAME'",
-        )
+    mask: Any = owner.call("find_tissue()", selector.find_tissue, slide, thumbnail)
+    if not isinstance(mask, np.ndarray) or mask.dtype != np.bool_ or mask.shape != thumbnail.shape[:2]:
+        got = f"{mask.dtype} {mask.shape}" if isinstance(mask, np.ndarray) else type(mask).__name__
+        raise owner.wrong(f"returned {got} from find_tissue(), not bool {thumbnail.shape[:2]}")
     return mask
 
 
-def draw(thumbnail: UInt8, mask: Mask | None, patches: Patches, slide: PyramidSlide) -> UInt8:
+def draw(
+    thumbnail: UInt8, mask: Mask | None, patches: Patches, slide: PyramidSlide, offered: Patches | None = None
+) -> UInt8:
     """Draw the slide twice, side by side: with its tissue outlined and the glass dimmed, and with the patches framed.
 
-    Without a mask nothing is outlined or dimmed.
+    Without a mask nothing is outlined or dimmed. offered: the patches chosen from; tissue in none of them is red.
     """
     left = thumbnail.copy()
     if mask is not None:
         left[~mask] = (left[~mask] * 0.6 + 255 * 0.4).astype(np.uint8)
         rim = mask ^ ndimage.binary_erosion(mask, iterations=2)
         left[rim] = OUTLINE
+        if offered is not None:
+            lost = mask & ~_shown(offered, slide, mask.shape)
+            left[lost] = (left[lost] * 0.4 + np.array(LEFT_OUT) * 0.6).astype(np.uint8)
     image = Image.fromarray(thumbnail)
     pen = ImageDraw.Draw(image)
     scale = thumbnail.shape[1] / slide.dimensions[0]
@@ -89,16 +101,23 @@ def draw(thumbnail: UInt8, mask: Mask | None, patches: Patches, slide: PyramidSl
     return np.concatenate([left, gap, np.asarray(image)], axis=1)
 
 
+def _shown(patches: Patches, slide: PyramidSlide, shape: tuple[int, ...]) -> Mask:
+    """Return the part of a picture of the slide, bool `shape` (h, w), that patches show."""
+    shown = np.zeros(shape, dtype=np.bool_)
+    scale = np.array(shape[::-1]) / slide.dimensions
+    side = (patches.size * patches.mpp / slide.mpp)[:, None]
+    for (x, y), (to_x, to_y) in zip(np.rint(patches.xy * scale).astype(int), np.rint((patches.xy + side) * scale)):
+        shown[max(0, y) : int(to_y), max(0, x) : int(to_x)] = True
+    return shown
+
+
 def _patch_notes(slide: PyramidSlide, patches: Patches) -> list[str]:
-    """Return notes on unusual patches: finer than the scan, or larger than the slide."""
+    """Return notes on unusual patches: finer than the scan, mostly padding, or too large for the tissue."""
     if not len(patches):
         return []
     finer = finer_than_scanned(slide.mpp, float(patches.mpp.min()))
     notes = [f"{finer} (unless the featurizer shrinks patches anyway)"] if finer else []
-    extent = patches.size * float(patches.mpp.max()) / slide.mpp
-    if extent > min(slide.dimensions):
-        notes.append(f"a patch ({extent:.0f} px of the slide) is larger than the slide: is its resolution right?")
-    return notes
+    return notes + selection_notes(slide, patches)
 
 
 def _facts(slide: PyramidSlide, mask: Mask | None, patches: Patches, path: Path) -> dict[str, Any]:
@@ -117,6 +136,9 @@ def _facts(slide: PyramidSlide, mask: Mask | None, patches: Patches, path: Path)
         "levels": [[level.width, level.height, round(level.downsample, 4)] for level in slide.levels],
         "contours": str(slide.contours) if slide.contours else None,
         "tissue_share": None if mask is None else round(float(mask.mean()), 4),
+        "tissue_um2": None if patches.tissue_um2 is None else round(patches.tissue_um2),
+        "left_out_um2": None if patches.left_out_um2 is None else round(patches.left_out_um2),
+        "represented": None if patches.represented is None else round(patches.represented, 4),
         "patches": len(patches),
         "patch_size": patches.size,
         "patch_mpp": sorted({float(m) for m in patches.mpp}),

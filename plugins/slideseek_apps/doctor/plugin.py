@@ -10,4 +10,14 @@ def register_commands(register: Register) -> None:
     register(
         "inspect", f"{here}.inspect_command:command", "Look at one slide: resolution, levels, tissue, patches, picture."
     )
+    register(
+        "acknowledge",
+        f"{here}.acknowledge_command:command",
+        "Accept known failures: builds then exit with 0 and do not try them again.",
+    )
+    register(
+        "duplicates",
+        f"{here}.duplicates_command:command",
+        "Find copies and rescans: slides that show the same tissue, also of two patients.",
+    )
     register("featurizers", f"{here}.featurizers_command:command", "List feature networks, their licences and weights.")

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Any, cast
 
+from slideseek.boundary import Owner
 from slideseek.config import ComponentConfig, make_component
 from slideseek.errors import PluginError, SlideseekError, one_line
 from slideseek.interfaces import Described, implements
@@ -47,8 +48,15 @@ def look_at_weights(registry: Registry) -> Iterator[Finding]:
             made = make_component(registry, ComponentConfig("featurizer", entry.name, {}), entry.name)
         except SlideseekError:
             continue  # reported with the plugins, or it needs options that only an engine sets
-        if implements(made, Described) and made.card().weights:
-            (present if made.card().present else absent).append(entry.name)
+        if not implements(made, Described):
+            continue
+        try:
+            card = Owner.of(registry, "featurizer", entry.name).call("card()", made.card)
+        except SlideseekError as error:
+            yield Finding("weights", entry.name, "fail", error.cause, error.fix)
+            continue
+        if card.weights:
+            (present if card.present else absent).append(entry.name)
     yield Finding("weights", "present", "ok", ", ".join(present) or "none")
     if absent:
         yield Finding("weights", "missing", "ok", f"{', '.join(absent)}: only needed by engines that use them")

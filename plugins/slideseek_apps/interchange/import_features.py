@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -20,6 +21,9 @@ from slideseek_apps.interchange.imported_engine import SetSettings, configured_w
 from slideseek_apps.interchange.match_slides import Candidate, match_files, slide_row
 from slideseek_apps.interchange.patch_places import UNKNOWN_MPP, Placed, above_the_slide, place
 from slideseek_apps.interchange.store_imported import Outcome, store_imported
+
+SAMPLED = 15
+"""Files read to find the width of a set."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,13 +66,15 @@ class Importer:
     ) -> ImportSummary:
         """Import every file of a set, with one commit per slide.
 
-        The width of the set is the configured one, else that of the first valid file. A slide of the archive keeps its
-        record; others are added with the manifest's metadata, or without any.
+        The width of the set is the configured one, else the most common one of a sample of the files. A slide of the
+        archive keeps its record; others are added with the manifest's metadata, or without any.
         """
         summary = ImportSummary(features.name, configured_width(self._archive.config, features.name))
         matches = match_files(self._archive, features.files, manifest)
         summary.notes.extend((*features.notes, *matches.notes))
         summary.problems.extend((*(manifest[1].problems if manifest else ()), *matches.problems))
+        if summary.width is None:
+            summary.width = common_width([candidate.file for candidate in matches.candidates])
         for candidate in matches.candidates:
             try:
                 outcome = self._import(candidate, summary)
@@ -149,3 +155,16 @@ class Importer:
                 f"{len(summary.added)} slide(s) have features but no slide file: engines that read pixels"
                 " cannot use them"
             )
+
+
+def common_width(files: Sequence[Path]) -> int | None:
+    """Return the most common width of the features in a sample of files; None if none can be read.
+
+    Equally common widths: the one that comes first. One odd file thus does not decide the width of a set.
+    """
+    step = max(1, len(files) // SAMPLED)
+    widths: Counter[int] = Counter()
+    for file in files[::step][:SAMPLED]:
+        with suppress(SlideError):  # reported when it is imported
+            widths[read_feature_file(file).features.shape[1]] += 1
+    return widths.most_common(1)[0][0] if widths else None

@@ -80,7 +80,7 @@ def command(
     """
     from slideseek.api import open_archive
     from slideseek.cli.evidence_table import print_evidence
-    from slideseek.errors import UsageError
+    from slideseek.errors import SlideError, UsageError
     from slideseek.searching.answer_json import evidence_json
     from slideseek.searching.evidence import Explainer
     from slideseek.searching.request import Request, query_kind
@@ -102,6 +102,13 @@ def command(
         if row is None:
             raise UsageError(f"{hit!r} is not a slide of this archive", "'slideseek status' lists the slides")
         found = explained(archive, made, row.record, evidence)
+        notes = [*made.notes]
+        try:
+            found.require_same_pictures()
+        except SlideError as error:
+            if output or heatmap or geojson:
+                raise
+            notes.append(f"{error}; the table is about its former content")
         wrote: list[Path] = []
         if output is not None:
             save_png(evidence_panel(found, count), output)
@@ -118,5 +125,5 @@ def command(
         print_evidence(evidence, made.record.id, hit, count)
         for path in wrote:
             click.echo(f"wrote {path}")
-    for note in made.notes:
+    for note in notes:
         say(f"note    {note}")

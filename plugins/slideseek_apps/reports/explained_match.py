@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from slideseek.archive.archive import Archive
+from slideseek.archive.file_changes import content_changed
 from slideseek.errors import SlideError
 from slideseek.searching.evidence import Evidence
 from slideseek.searching.patch_squares import PatchSquares
@@ -20,10 +21,27 @@ from slideseek.types import Float64, SlideRecord, UInt8
 
 @dataclass(frozen=True, slots=True)
 class PixelSource:
-    """The file with a slide's pixels. mpp: the resolution the user stated, None for the file's own."""
+    """The file with a slide's pixels. mpp: the resolution the user stated, None for the file's own.
+
+    replaced: the file now holds another picture than the one the patches were selected in.
+    """
 
     path: Path
     mpp: float | None = None
+    replaced: bool = False
+
+    @classmethod
+    def of(cls, archive: Archive, record: SlideRecord, path: Path | None = None) -> PixelSource:
+        """Return the file of a slide of the archive, or of a query. path: where the query's pixels are."""
+        row = archive.catalog.slides.get(record.id)
+        replaced = row is not None and content_changed(archive, row)
+        return cls(path or archive.slide_path(record), record.mpp, replaced)
+
+    def require_same(self, slide_id: str) -> None:
+        """Raise `SlideError` if patches would be drawn on another picture."""
+        if self.replaced:
+            cause = f"the file of {slide_id!r} was replaced: its patches would be drawn on another picture"
+            raise SlideError(cause, "run 'slideseek build', then search again")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,16 +77,21 @@ class Explained:
     query: Side
     hit: Side
 
+    def require_same_pictures(self) -> None:
+        """Raise `SlideError` if a slide of either side was replaced after its patches were selected."""
+        for side in (self.query, self.hit):
+            for slide_id, source in side.sources.items():
+                source.require_same(slide_id)
+
 
 def explained(archive: Archive, query: Query, hit: SlideRecord, evidence: Evidence) -> Explained:
     """Combine evidence with the slide files of both sides."""
     if evidence.query.slides:
         rows = [archive.catalog.slides.get(slide_id) for slide_id in dict.fromkeys(evidence.query.slides)]
-        asked = {row.id: PixelSource(archive.slide_path(row.record), row.record.mpp) for row in rows if row is not None}
+        asked = {row.id: PixelSource.of(archive, row.record) for row in rows if row is not None}
     else:
-        path = query.slide_path or archive.slide_path(query.record)
-        asked = {query.record.id: PixelSource(path, query.record.mpp)}
-    found = {hit.id: PixelSource(archive.slide_path(hit), hit.mpp)}
+        asked = {query.record.id: PixelSource.of(archive, query.record, query.slide_path)}
+    found = {hit.id: PixelSource.of(archive, hit)}
     return Explained(
         evidence,
         Side("query", query.record.id, evidence.query, evidence.parts, asked),
@@ -81,6 +104,7 @@ def open_pixels(source: PixelSource, slide_id: str) -> tuple[PyramidSlide, bool]
 
     Patches are in pixels, so a slide of unknown resolution can be shown too, without a scale bar.
     """
+    source.require_same(slide_id)
     try:
         return open_slide(source.path, slide_id, source.mpp), True
     except SlideError:

@@ -33,7 +33,7 @@ class Panels:
         """Return the panel of an archived slide with the patches selected by an engine."""
         name = record.id, engine.select_digest
         if name not in self._made:
-            source = PixelSource(self._archive.slide_path(record), record.mpp)
+            source = PixelSource.of(self._archive, record)
             patches = self._patches(record, engine)
             self._made[name] = self._make(record, source, patches)
         return self._made[name]
@@ -42,7 +42,7 @@ class Panels:
         """Return the panel of a query with the patches that were searched, such as those of a region."""
         if query.slide_path is None:
             return Panel(query.record.id, {**query.record.readable_facts(), "picture": "a case has several slides"})
-        return self._make(query.record, PixelSource(query.slide_path, query.record.mpp), query.squares())
+        return self._make(query.record, PixelSource.of(self._archive, query.record, query.slide_path), query.squares())
 
     def heated(self, record: SlideRecord, side: Side, kind: EvidenceKind) -> Panel:
         """Return the panel of a hit whose patches are coloured by their contribution."""

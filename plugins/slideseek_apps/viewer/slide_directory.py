@@ -22,11 +22,11 @@ FEW_VALUES = 8
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A slide in the list. version: changes whenever its pixels may have changed."""
+    """A slide in the list. row: it in the catalogue. version: changes whenever its pixels may have changed."""
 
     key: str
     record: SlideRecord
-    fingerprint: str
+    row: SlideRow
     version: str
 
 
@@ -48,7 +48,7 @@ class SlideDirectory:
     """All slides in id order. Rebuilt when the catalogue changes; immutable, so any thread may read it."""
 
     def __init__(self, rows: Iterable[SlideRow]) -> None:
-        self.entries = [Entry(slide_key(row.id), row.record, row.fingerprint, _version(row)) for row in rows]
+        self.entries = [Entry(slide_key(row.id), row.record, row, _version(row)) for row in rows]
         self._by_key = {entry.key: at for at, entry in enumerate(self.entries)}
         self._by_id = {entry.record.id: at for at, entry in enumerate(self.entries)}
         free = sorted({name for entry in self.entries for name in entry.record.fields})

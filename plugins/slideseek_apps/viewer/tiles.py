@@ -10,7 +10,8 @@ import numpy as np
 from PIL import Image
 
 from slideseek.archive.archive import Archive
-from slideseek.errors import RegionError
+from slideseek.archive.file_changes import content_changed
+from slideseek.errors import RegionError, SlideError
 from slideseek.slides.pyramid import PyramidSlide
 from slideseek.slides.reader import open_slide
 from slideseek.types import UInt8
@@ -91,7 +92,12 @@ class Pictures:
         self._overviews: TileCache[UInt8] = TileCache(128 * 2**20, lambda array: array.nbytes)
 
     def grid(self, entry: Entry) -> tuple[Grid, PyramidSlide]:
-        """Return the grid of a slide, and the slide for its metadata, which stays valid after it is closed."""
+        """Return the grid of a slide, and the slide for its metadata, which stays valid after it is closed.
+
+        Raises `SlideError` if the file was replaced: patches would be shown on another picture.
+        """
+        if content_changed(self._archive, entry.row):
+            raise SlideError("the file was replaced since its patches were selected", "run 'slideseek build'")
         with self._slides.lend(entry.version, lambda: self._open(entry)) as slide:
             return Grid.of(slide), slide
 

@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar, get_args
 
 import numpy as np
 
-from slideseek.interfaces import PatchSized, Slide, TissueFinder
+from slideseek.interfaces import OffersPatches, PatchSized, Slide, TissueFinder
+from slideseek.options import ADDED_LATER
 from slideseek.types import Int32, Int64, Mask, Patches, UInt8
 from slideseek_components.selectors.tissue import TissueMethod, slide_tissue
-from slideseek_components.selectors.tissue_grid import TissueGrid, tissue_grid
+from slideseek_components.selectors.tissue_grid import Anchor, TissueGrid, tissue_grid
 
 
 @dataclass
-class TissueSelector(TissueFinder, PatchSized, ABC):
+class TissueSelector(TissueFinder, OffersPatches, PatchSized, ABC):
     """Choose among the tissue cells of a regular grid.
 
     size: side of a patch in pixels. mpp: resolution of the grid, in µm/px.
     also_mpp: further resolutions at which the chosen cells are read: same centres, same number of pixels.
     overlap: share of a patch's side that the next one repeats. min_tissue: least share of tissue in a patch.
     tissue: how tissue is separated from background. exclude_pen: do not count pen marks as tissue.
+    anchor: `slide` lays one grid from the slide's corner; `tissue` shifts a grid to each piece of tissue, and completes
+    it at the rim with cells below min_tissue until `represent` of the piece lies in a cell, fullest first.
     """
 
     code_revision: ClassVar[int] = 1
@@ -33,6 +36,8 @@ class TissueSelector(TissueFinder, PatchSized, ABC):
     min_tissue: float = 0.7
     tissue: TissueMethod = "hsv-otsu"
     exclude_pen: bool = True
+    anchor: Anchor = field(default="slide", metadata=ADDED_LATER)
+    represent: float = field(default=0.9, metadata=ADDED_LATER)
 
     def __post_init__(self) -> None:
         self.also_mpp = tuple(self.also_mpp)
@@ -49,6 +54,10 @@ class TissueSelector(TissueFinder, PatchSized, ABC):
             raise ValueError(f"overlap: must be at least 0 and below 1, not {self.overlap}")
         if not 0 <= self.min_tissue <= 1:
             raise ValueError(f"min_tissue: must be from 0 to 1, not {self.min_tissue}")
+        if not 0 <= self.represent <= 1:
+            raise ValueError(f"represent: must be from 0 to 1, not {self.represent}")
+        if self.anchor not in get_args(Anchor):
+            raise ValueError(f"anchor: must be one of {', '.join(get_args(Anchor))}, not {self.anchor!r}")
         if self.tissue not in get_args(TissueMethod):
             raise ValueError(f"tissue: must be one of {', '.join(get_args(TissueMethod))}, not {self.tissue!r}")
 
@@ -71,7 +80,15 @@ class TissueSelector(TissueFinder, PatchSized, ABC):
             min_tissue=self.min_tissue,
             tissue=self.tissue,
             exclude_pen=self.exclude_pen,
+            anchor=self.anchor,
+            represent=self.represent,
         )
+
+    def offered(self, slide: Slide) -> Patches:
+        """Return every tissue cell of the grid, at `mpp`."""
+        grid = self.grid(slide)
+        mpp = np.full(len(grid), self.mpp)
+        return Patches(grid.slide_id, grid.xy, self.size, mpp, grid.tissue_um2, grid.left_out_um2)
 
     def find_tissue(self, slide: Slide, thumbnail: UInt8) -> Mask:
         """Return bool (h, w), true where `thumbnail`, RGB uint8 (h, w, 3) of `slide`, shows tissue.
@@ -87,7 +104,8 @@ class TissueSelector(TissueFinder, PatchSized, ABC):
         chosen = np.sort(self.choose(grid)) if len(grid) else np.empty(0, dtype=np.int64)
         corners = [grid.xy[chosen], *(_same_centres(grid, chosen, mpp) for mpp in self.also_mpp)]
         mpps = [np.full(len(xy), mpp) for xy, mpp in zip(corners, (self.mpp, *self.also_mpp))]
-        return Patches(grid.slide_id, np.concatenate(corners), self.size, np.concatenate(mpps))
+        xy, mpp = np.concatenate(corners), np.concatenate(mpps)
+        return Patches(grid.slide_id, xy, self.size, mpp, grid.tissue_um2, grid.left_out_um2)
 
 
 @dataclass

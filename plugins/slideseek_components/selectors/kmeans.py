@@ -17,11 +17,16 @@ _limiting = threading.Lock()
 """Thread limits are global to the process: two threads that set and restore them at once would leave them wrong."""
 
 
-def kmeans(points: Float64, k: int, seed: int) -> tuple[Int64, Float64]:
+def kmeans(points: Float64, k: int, seed: int, sample: int = 0) -> tuple[Int64, Float64]:
     """Cluster `points` (n, d) and return the cluster of each, int64 (n,), and the centres, float64 (k', d).
 
-    k' is `k`, or the number of distinct points if there are fewer.
+    k' is `k`, or the number of distinct points if there are fewer. sample: learn from about this many points, evenly
+    taken from their order, if there are more; 0 for all.
     """
+    every = len(points) // sample if sample else 0
+    if every > 1:
+        _, centres = kmeans(points[::every], k, seed)
+        return np.argmin(((points[:, None] - centres) ** 2).sum(axis=2), axis=1).astype(np.int64), centres
     k = min(k, len(np.unique(points, axis=0)))
     # Several threads would add their partial sums in the order they finish: the last bits of centres would differ.
     with _limiting, threadpool_limits(1):

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 import numpy as np
 
+from slideseek.options import ADDED_LATER
 from slideseek.types import Float64, Int64
 from slideseek_components.selectors.base import SeededSelector
 from slideseek_components.selectors.cell_colours import histograms
 from slideseek_components.selectors.kmeans import kmeans
 from slideseek_components.selectors.tissue_grid import TissueGrid
+
+SAMPLE = 4_000
+"""Cells that the k-means of a bounded mosaic learns from; the others join the nearest centre."""
 
 Colour = Literal["mean-rgb", "histogram"]
 
@@ -28,12 +32,14 @@ class Mosaic(SeededSelector):
 
     percent: share of each colour group to choose. clusters: colour groups, fewer if there are fewer patches or
     distinct colours. colour: `mean-rgb` as in Yottixel's released code, or `histogram` (3 x 256) as in its paper; both
-    are taken from the slide's thumbnail.
+    are taken from the slide's thumbnail. most: patches per slide at most, 0 for no limit; above it every group gives
+    up the same share, and keeps at least one.
     """
 
     percent: float = 15.0
     clusters: int = 9
     colour: Colour = "mean-rgb"
+    most: int = field(default=0, metadata=ADDED_LATER)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -43,19 +49,37 @@ class Mosaic(SeededSelector):
             raise ValueError(f"clusters: must be at least 1, not {self.clusters}")
         if self.colour not in get_args(Colour):
             raise ValueError(f"colour: must be one of {', '.join(get_args(Colour))}, not {self.colour!r}")
+        if self.most < 0:
+            raise ValueError(f"most: must be at least 0, not {self.most}")
 
     def choose(self, grid: TissueGrid) -> Int64:
         """Return the cells of the mosaic."""
         colours = grid.mean_rgb() if self.colour == "mean-rgb" else histograms(grid)
-        groups, _ = kmeans(colours, self.clusters, self.seed)
+        clusters = min(self.clusters, self.most) if self.most else self.clusters
+        groups, _ = kmeans(colours, clusters, self.seed, self._sample)
         places = np.stack([grid.row, grid.col], axis=1).astype(np.float64)
-        return np.concatenate([self._spread(places, np.flatnonzero(groups == g)) for g in np.unique(groups)])
+        members = [np.flatnonzero(groups == g) for g in np.unique(groups)]
+        counts = self._counts([len(group) for group in members])
+        return np.concatenate([self._spread(places, *pair) for pair in zip(members, counts)])
 
-    def _spread(self, places: Float64, members: Int64) -> Int64:
-        """Choose cells of one colour group, given by their numbers `members`, evenly over its positions."""
+    @property
+    def _sample(self) -> int:
+        """Points that k-means learns from at most, 0 for all: a bounded mosaic is made in bounded time."""
+        return SAMPLE if self.most else 0
+
+    def _counts(self, sizes: list[int]) -> list[int]:
+        """Return how many cells to choose of colour groups of these sizes."""
         # The small term keeps a share that is an integer in decimal (9.2 % of 750) from falling below it in binary.
-        count = max(1, math.floor(len(members) * self.percent / 100 + 1e-9))
-        _, centres = kmeans(places[members], count, self.seed)
+        counts = [max(1, math.floor(size * self.percent / 100 + 1e-9)) for size in sizes]
+        if self.most and sum(counts) > self.most:
+            counts = [max(1, size * self.most // sum(sizes)) for size in sizes]
+            while sum(counts) > self.most:
+                counts[counts.index(max(counts))] -= 1
+        return counts
+
+    def _spread(self, places: Float64, members: Int64, count: int) -> Int64:
+        """Choose `count` cells of one colour group, given by their numbers `members`, evenly over its positions."""
+        _, centres = kmeans(places[members], count, self.seed, self._sample)
         return members[nearest_free(places[members], centres)]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import ndimage
 
-from slideseek.types import Mask, UInt8
+from slideseek.types import Float32, Mask, UInt8
 from slideseek_components.selectors.pixel_colours import hsv, roughness, smoothed
 
 _FLAT = 1.5
@@ -13,6 +13,12 @@ _FLAT = 1.5
 
 _STROKE_SHARE = 0.08
 """Largest width of a stroke, as a share of the longer side."""
+
+_BROWN_SHARE = 0.02
+"""Least share of the coloured pixels that is brown on a slide with DAB; less is pigment or old blood."""
+
+_CELLS = 8
+"""Pixels around one in which brown and blue cells count as its neighbours."""
 
 
 def pen_ink(rgb: UInt8) -> Mask:
@@ -29,7 +35,7 @@ def pen_ink(rgb: UInt8) -> Mask:
     blue = bluish & (hue < 236) & (saturation > 0.45)
     reddish = (hue > 352) | (hue < 15)
     red = reddish & (saturation > 0.75) & (value > 0.45)
-    black = (value < 0.25) & (saturation < 0.40)
+    black = (value < 0.25) & (saturation < 0.40) & ~_dark_chromogen(rgb, hue, saturation)
     thin = (bluish & (saturation > 0.20)) | (reddish & (saturation > 0.30))
     ink = ndimage.binary_opening(green | blue | red | black)
     film = ndimage.binary_opening(thin & flat)
@@ -50,9 +56,32 @@ def _lakes(colour: Mask) -> Mask:
 
 
 def black_debris(rgb: UInt8) -> Mask:
-    """Return bool (h, w), true on grey to black without colour: rims of bubbles, dirt, edges of the cover slip."""
-    _, saturation, value = hsv(rgb)
+    """Return bool (h, w), true on grey to black without colour: rims of bubbles, dirt, edges of the cover slip.
+
+    Dark DAB is tissue.
+    """
+    hue, saturation, value = hsv(rgb)
     white = max(0.5, float(np.percentile(value, 99)))
     dark = (saturation < 0.10) & (value < 0.70 * white)
+    chromogen = _dark_chromogen(rgb, hue, saturation)
+    if chromogen.any():
+        return np.asarray(ndimage.binary_dilation(dark & ~chromogen, iterations=2) & ~chromogen, dtype=np.bool_)
     # The edge of something black is grey, and lighter than the limit.
     return np.asarray(ndimage.binary_dilation(dark, iterations=2), dtype=np.bool_)
+
+
+def _dark_chromogen(rgb: UInt8, hue: Float32, saturation: Float32) -> Mask:
+    """Return bool (h, w), true on and around the brown of DAB, and nowhere on a slide that has little brown.
+
+    Brown over a blue counterstain is grey, and dark where both are strong: its colour alone is that of dirt. Unlike
+    dirt it lies between brown and blue cells.
+    """
+    red, green, blue = (rgb[..., channel].astype(np.int16) for channel in range(3))
+    brown = (hue > 8) & (hue < 60) & (saturation > 0.08) & (red - blue >= 8) & (green > blue)
+    bluish = (hue > 190) & (hue < 270) & (saturation > 0.08)
+    if np.count_nonzero(brown) < _BROWN_SHARE * np.count_nonzero(saturation > 0.08):
+        return np.zeros_like(brown)
+    window = 2 * _CELLS + 1
+    coloured = ndimage.uniform_filter((brown | bluish).astype(np.float32), window)
+    near = ndimage.uniform_filter(brown.astype(np.float32), window)
+    return np.asarray((near > 0.005) & (coloured > 0.1), dtype=np.bool_)

@@ -11,3 +11,17 @@ def test_featurizers_of_an_archive_show_their_weights(tiny_archive, slideseek):
     assert first["name"] == "bars: efficientnet-lite0" and "579344248a93e23026e6b78f" in first["fingerprint"]
     assert second["name"] == "mean: colour-texture"
     assert "579344248a93" in slideseek("featurizers", "-a", tiny_archive).out
+
+
+def test_a_card_that_fails_is_named_and_the_rest_is_listed(tiny_archive, slideseek, monkeypatch):
+    from slideseek_components.featurizers.efficientnet_lite import EfficientNetLite0
+
+    def card(self):
+        raise RuntimeError("out of cards")
+
+    monkeypatch.setattr(EfficientNetLite0, "card", card)
+    listed = {row["name"]: row for row in slideseek("featurizers", "--json").json}
+    assert "failed in card() (RuntimeError: out of cards)" in listed["efficientnet-lite2"]["problem"]
+    assert listed["densenet121"]["present"] is False
+    found = {row["name"]: row for row in slideseek("doctor", "--json").json["findings"]}
+    assert found["efficientnet-lite2"]["state"] == "fail" and "of slideseek" in found["efficientnet-lite2"]["detail"]

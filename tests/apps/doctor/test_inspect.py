@@ -12,12 +12,15 @@ from PIL import Image
 
 from slideseek import plugins
 from slideseek.archive.archive import Archive
+from slideseek.boundary import Owner
 from slideseek.errors import PluginError
 from slideseek.hookspecs import hookimpl
 from slideseek.interfaces import TissueFinder
 from slideseek.types import Patches
 from slideseek_apps.doctor.inspection import inspect_slide
 from slideseek_components.selectors.grid import Grid
+
+OWNER = Owner("selector", "toy", "toys 1.0")
 
 
 @dataclass
@@ -60,18 +63,18 @@ def outline(path, box):
 
 def test_the_mask_follows_the_selectors_options(marked):
     shares = {
-        pen: inspect_slide(marked, Grid(size=200, mpp=2.0, exclude_pen=pen), mpp=2.0).facts["tissue_share"]
+        pen: inspect_slide(marked, Grid(size=200, mpp=2.0, exclude_pen=pen), OWNER, mpp=2.0).facts["tissue_share"]
         for pen in (True, False)
     }
     assert shares[True] == pytest.approx(0.32, abs=0.02)
     assert shares[False] == pytest.approx(0.40, abs=0.02)
-    dark = inspect_slide(marked, Grid(size=200, mpp=2.0, tissue="fluorescence"), mpp=2.0)
+    dark = inspect_slide(marked, Grid(size=200, mpp=2.0, tissue="fluorescence"), OWNER, mpp=2.0)
     assert dark.facts["tissue_share"] > 0.5, "the bright glass is what counts there"
 
 
 def test_the_mask_follows_the_contours(marked, tmp_path):
     drawn = outline(tmp_path / "part.geojson", (100, 100, 400, 700))
-    found = inspect_slide(marked, Grid(size=100, mpp=2.0), mpp=2.0, contours=drawn)
+    found = inspect_slide(marked, Grid(size=100, mpp=2.0), OWNER, mpp=2.0, contours=drawn)
     assert found.facts["tissue_share"] == pytest.approx(300 * 600 / 1500**2, abs=0.001)
     assert found.facts["patches"] == 18
 
@@ -100,7 +103,7 @@ def test_what_the_archive_knows_of_a_slide_is_used(tiny_archive, tiny_slides, sl
 
 
 def test_a_selector_that_states_no_tissue_gets_no_outline(marked):
-    found = inspect_slide(marked, Corner(), mpp=2.0)
+    found = inspect_slide(marked, Corner(), OWNER, mpp=2.0)
     assert found.mask is None and found.facts["tissue_share"] is None
     assert found.facts["notes"] == ["the selector does not report where it finds tissue: no outline is drawn"]
     with Image.open(marked) as image:
@@ -110,13 +113,13 @@ def test_a_selector_that_states_no_tissue_gets_no_outline(marked):
 
 def test_an_outlined_slide_keeps_its_outline_whatever_selects(marked, tmp_path):
     drawn = outline(tmp_path / "part.geojson", (0, 0, 750, 750))
-    found = inspect_slide(marked, Corner(), mpp=2.0, contours=drawn)
+    found = inspect_slide(marked, Corner(), OWNER, mpp=2.0, contours=drawn)
     assert found.facts["tissue_share"] == 0.25 and found.facts["notes"] == []
 
 
 def test_tissue_of_another_shape_is_the_plugins_fault(marked):
-    with pytest.raises(PluginError, match=r"returned bool \(3, 4\), not bool \(1200, 1200\)"):
-        inspect_slide(marked, Oversized(), mpp=2.0)
+    with pytest.raises(PluginError, match=r"of toys 1.0 returned bool \(3, 4\) from find_tissue\(\), not bool"):
+        inspect_slide(marked, Oversized(), OWNER, mpp=2.0)
 
 
 @pytest.fixture

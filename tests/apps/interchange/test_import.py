@@ -315,3 +315,49 @@ def test_wrong_arguments(trident_job, theirs, slideseek, monkeypatch, arguments,
     monkeypatch.chdir(archive / "empty" if arguments == (".",) else trident_job.parent)
     done = slideseek("import", *arguments, "-a", archive)
     assert done.code == 2 and message in done.err
+
+
+def test_one_odd_file_does_not_decide_the_width(tmp_path, tiny_config, slideseek, write_trident, bag_of):
+    for number, name in enumerate(("a", "b", "c", "d")):
+        write_trident(tmp_path / "features_uni_v1" / f"{name}.h5", *bag_of(number, width=7 if name == "a" else 24))
+    assert slideseek("init", tmp_path / "archive", "--config", tiny_config).code == 0
+    done = slideseek("import", tmp_path / "features_uni_v1", "-a", tmp_path / "archive", "--json")
+    assert done.json["imported"] == ["b", "c", "d"] and done.json["width"] == 24
+    assert [one["subject"] for one in done.json["problems"]] == ["a.h5"]
+
+
+def test_a_slide_with_features_alone_says_so_to_an_engine_that_reads_pixels(
+    tmp_path, theirs, slideseek, write_trident, bag_of, tiny_config
+):
+    archive = theirs(width=24)
+    write_trident(tmp_path / "features_uni_v1" / "a.h5", *bag_of(0))
+    assert slideseek("import", tmp_path / "features_uni_v1", "-a", archive).code == 0
+    with (archive / "slideseek.toml").open("a") as config:
+        config.write(tiny_config.read_text())
+    built = slideseek("build", "-a", archive)
+    assert built.code == 3 and "has imported features and no slide file" in built.err
+    looked = slideseek("inspect", tmp_path / "features_uni_v1" / "a.h5")
+    assert "a.h5 is a feature file, not a slide" in looked.err
+
+
+def test_a_region_of_imported_features(tmp_path, theirs, slideseek, write_trident, bag_of):
+    archive = theirs(width=24)
+    for number, name in enumerate("abc"):
+        write_trident(tmp_path / "features_uni_v1" / f"{name}.h5", *bag_of(number))
+    assert slideseek("import", tmp_path / "features_uni_v1", "-a", archive).code == 0
+    assert slideseek("build", "-a", archive).code == 0
+    found = slideseek("search", "a", "--region", "0,0,128,64", "-a", archive, "--json").json
+    assert "2 imported patches have their centre in the region" in found["notes"]
+    assert {hit["slide"]["id"] for hit in found["hits"]} == {"b", "c"}
+    beyond = slideseek("search", "a", "--region", "9000,9000,10,10", "-a", archive)
+    assert beyond.code == 1 and "no imported patch of slide 'a'" in beyond.err and "x 0 to 256" in beyond.err
+    paint = tmp_path / "features_uni_v1" / "b.h5"
+    other = slideseek("search", paint, "--region", "0,0,64,64", "-a", archive)
+    assert other.code == 0, "the file is slide b of the archive"
+
+
+def test_feature_suffixes_are_those_that_can_be_read():
+    from slideseek.slides.slide_errors import FEATURE_SUFFIXES
+    from slideseek_apps.interchange.feature_readers import READERS
+
+    assert set(READERS) == FEATURE_SUFFIXES

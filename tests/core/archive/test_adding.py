@@ -243,3 +243,32 @@ def test_removed_slides_are_gone_with_what_was_computed(tiny_archive, slideseek)
     assert not found["notes"], "the saved index has caught up with the catalogue: nothing to say"
     assert slideseek("build", "-a", tiny_archive, "--json").json["indexed"] == {"bars": 6, "mean": 6}
     assert not slideseek("search", "s0", "-a", tiny_archive, "--json").json["notes"]
+
+
+def test_slides_without_a_patient_are_noted(archive, tiny_slides, slideseek):
+    added = slideseek("add", tiny_slides, "-a", archive, "--mpp", "1", "--json").json
+    assert [note for note in added["notes"] if note.startswith("8 of 8 new slide(s) have no patient")]
+    again = slideseek("add", tiny_slides, "-a", archive, "--mpp", "1", "--json").json
+    assert not [note for note in again["notes"] if "no patient" in note], "said once, when they are new"
+
+
+def test_a_dicom_series_brings_its_patient_and_a_manifest_may_name_its_folder(
+    archive, shared_data, tmp_path, slideseek
+):
+    series = tmp_path / "series-1"
+    shutil.copytree(shared_data / "slides-formats" / "cmu-dicom", series)
+    for rows in ("slide_id,path,case_id\nA,series-1,p1\n", "slide_id,case_id\nseries-1,p2\n"):
+        manifest = tmp_path / "manifest.csv"
+        manifest.write_text(rows)
+        done = slideseek("add", series, "--manifest", manifest, "-a", archive, "--json").json
+        assert not done["problems"], done
+    assert {row.id: row.record.patient for row in slides(archive).values()} == {"series-1": "p2"}
+
+
+def test_the_patient_of_a_dicom_series_is_its_patient_id(archive, tmp_path, slideseek, monkeypatch, paint_tiny):
+    from slideseek.archive import adding
+
+    monkeypatch.setattr(adding, "dicom_property", lambda path, keyword: f"{keyword} of {path.stem}")
+    paint_tiny(tmp_path / "x.png", 0, coarse=True)
+    assert slideseek("add", tmp_path / "x.png", "-a", archive, "--mpp", "1").code == 0
+    assert slides(archive)["x"].record.patient == "PatientID of x"

@@ -96,3 +96,14 @@ def test_rows_with_too_many_cells_and_blank_lines(tmp_path):
 
 def test_no_patient_column_is_said(tmp_path):
     assert any("no patient column" in n for n in read_manifest(write(tmp_path, "slide_id\na\n")).notes)
+
+
+@pytest.mark.parametrize(("text", "mpp"), [('"0,25"', 0.25), ("0.25", 0.25), ('"1,0"', 1.0)])
+def test_a_decimal_comma_is_read(tmp_path, text, mpp):
+    manifest = read_manifest(write(tmp_path, f"slide_id,case_id,mpp\na,p,{text}\n"))
+    assert [row.mpp for row in manifest.rows] == [mpp] and not manifest.problems
+
+
+def test_a_decimal_comma_in_a_file_with_semicolons(tmp_path):
+    manifest = read_manifest(write(tmp_path, "slide_id;case_id;mpp\na;p;0,5\nb;p;1,000.5\n"))
+    assert [row.mpp for row in manifest.rows] == [0.5] and [one.subject for one in manifest.problems] == ["b"]

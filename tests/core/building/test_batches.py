@@ -7,7 +7,7 @@ import pytest
 
 import slideseek
 from slideseek.archive.archive import Archive
-from slideseek.building import build as building
+from slideseek.building import encoding as building
 from slideseek.errors import EmptyBagError, SlideseekError
 from slideseek.hookspecs import hookimpl
 from slideseek.indexing.stage_cache import StageCache

@@ -141,3 +141,15 @@ def test_the_json_of_an_answer_is_complete(tiny_archive, slideseek):
     assert set(answer["query"]) == set(answer["hits"][0]["slide"]) == about
     assert set(answer["hits"][0]) == {"rank", "distance", "agrees", "slide"}
     assert answer["query"]["fields"] == {"age": "50"} and answer["hits"][0]["slide"]["path"].endswith(".png")
+
+
+def test_near_ids_are_suggested(tiny_archive, slideseek):
+    for given, said in (
+        (("S3",), "did you mean 's3'?"),
+        (("s",), "did you mean 's0' or 's1' or 's2'?"),
+        (("s33",), "did you mean 's3'"),
+        (("P3", "--case"), "did you mean 'p3'?"),
+        (("nothing-like-it",), "'slideseek status' lists the slides"),
+    ):
+        refused = slideseek("search", *given, "-a", tiny_archive)
+        assert refused.code == 2 and said in refused.err, refused.err

@@ -9,11 +9,12 @@ from PIL import Image
 
 from slideseek.archive.archive import Archive
 from slideseek.cli import main
-from slideseek.errors import PluginError, SlideseekError, UsageError
+from slideseek.errors import NotAttributableError, PluginError, SlideseekError, UsageError
 from slideseek.searching.evidence import Explainer
 from slideseek.searching.queries import Region
 from slideseek.searching.searcher import Searcher
 from slideseek.types import Hit
+from slideseek_components.encoders.max import Max
 from slideseek_components.indexes.cosine import Cosine
 from slideseek_components.indexes.hamming import Hamming
 
@@ -38,10 +39,10 @@ ENGINES = {
     "deep": (f"use = 'deep-fv', {DEEP}", "use = 'cosine'"),
     "deep-sparse": (f"use = 'deep-sfv', {DEEP}", "use = 'sparse'"),
     "deep-bits": (f"use = 'deep-bfv', bits = 100, {DEEP}", "use = 'hamming'"),
-    "largest": ("use = 'max'", "use = 'cosine'"),
+    "max": ("use = 'max'", "use = 'cosine'"),
 }
 SETS = ("bars", "target", "symmetric")
-SINGLE = ("mean", "words", "vlad", "fisher", "by-site", "deep", "deep-sparse", "deep-bits")
+SINGLE = ("mean", "max", "words", "vlad", "fisher", "by-site", "deep", "deep-sparse", "deep-bits")
 
 
 @pytest.fixture(scope="module")
@@ -160,8 +161,19 @@ def test_a_rectangle_of_a_conditioned_engine_is_explained(archive):
         Explainer(searcher).explain(part, "s5")
 
 
-def test_an_encoder_that_cannot_attribute_is_explained_by_leaving_patches_out(archive):
-    searcher = searching(archive, "largest")
+@pytest.fixture
+def without_attribution(archive, monkeypatch):
+    """A searcher whose encoder is made of one that cannot attribute."""
+
+    def refuse(self, bag, code):
+        raise NotAttributableError("a part cannot attribute")
+
+    monkeypatch.setattr(Max, "contributions", refuse)
+    return searching(archive, "max")
+
+
+def test_an_encoder_that_cannot_attribute_is_explained_by_leaving_patches_out(without_attribution):
+    searcher = without_attribution
     query = searcher.queries.stored("s1")
     made = Explainer(searcher).explain(query, "s2")
     assert (made.kind, made.measure) == ("removals", "1 - cosine")
@@ -174,9 +186,9 @@ def test_an_encoder_that_cannot_attribute_is_explained_by_leaving_patches_out(ar
     assert made.parts[3] == pytest.approx(grown, abs=1e-9) and len(made.hit_parts) == len(made.hit)
 
 
-def test_too_many_patches_to_leave_out_is_an_error(archive, monkeypatch):
+def test_too_many_patches_to_leave_out_is_an_error(without_attribution, monkeypatch):
     monkeypatch.setattr("slideseek.searching.evidence.MOST_REMOVALS", 5)
-    searcher = searching(archive, "largest")
+    searcher = without_attribution
     with pytest.raises(SlideseekError, match=r"too many to leave out .*'max' cannot attribute .*Attributable"):
         Explainer(searcher).explain(searcher.queries.stored("s1"), "s2")
 

@@ -307,8 +307,23 @@ class TestOptions:
             words: int = 3
 
         with pytest.raises(UsageError, match="no option 'words'") as refused:
-            tune(searcher.index.with_inner(Bare()), None, ["words=4"])
+            tune(searcher.index.with_inner(Bare()), None, ["words=4"], searcher.engine.owner)
         assert not isinstance(refused.value, ParameterError) and refused.value.fix.startswith("omit words")
+
+    def test_a_check_that_fails_is_the_plugins_fault(self, archive):
+        from slideseek.searching.reranking import tune
+
+        @dataclass
+        class Wrong:
+            words: int = field(default=3, metadata={"at_query": True})
+
+            def __post_init__(self) -> None:
+                if self.words == 4:
+                    raise TypeError("unsupported operand")
+
+        searcher = opened(archive, "bars")
+        with pytest.raises(PluginError, match=r"^index 'hamming' of slideseek .* failed in __post_init__\(\)"):
+            tune(searcher.index.with_inner(Wrong()), None, ["words=4"], searcher.engine.owner)
 
 
 @dataclass
@@ -378,19 +393,18 @@ class TestPlugins:
             ("exit", r"failed in distances\(\)"),
             ("nan", "returned distances that are not finite"),
             ("inf", "returned distances that are not finite"),
-            ("short", "did not return 7 distances"),
-            ("table", "did not return 7 distances"),
-            ("list", "did not return 7 distances"),
-            ("integers", "did not return 7 distances"),
-            ("nothing", "did not return 7 distances"),
+            ("short", "did not return 2 distances"),
+            ("table", "did not return 2 distances"),
+            ("list", "did not return 2 distances"),
+            ("integers", "did not return 2 distances"),
+            ("nothing", "did not return 2 distances"),
         ],
     )
     def test_a_wrong_one_is_named(self, tiny_archive, monkeypatch, do, said):
         registry = with_toy(tiny_archive, monkeypatch, do, ", depth = 99")
         owner = next(entry for entry in registry.registrations("reranker") if entry.name == "toy").owner
         with Archive(tiny_archive) as archive, pytest.raises(PluginError, match=said) as refused:
-            searcher = Searcher.open(archive, "toy", registry)
-            searcher.search(searcher.queries.stored("s0"), 3)
+            Searcher.open(archive, "toy", registry)  # tried on toy bags before any slide is searched
         assert f"reranker 'toy' of {owner}" in refused.value.cause
 
     def test_an_error_of_the_archive_stays_itself(self, tiny_archive, monkeypatch):
