@@ -111,8 +111,10 @@ def open_log(archive: Archive) -> QueryLog:
     return QueryLog(archive.catalog.path)
 
 
-def log_result(searcher: Searcher, result: Result, source: str, session: str = "") -> tuple[int, str]:
+def log_result(searcher: Searcher, result: Result, source: str, session: str = "", who: str = "") -> tuple[int, str]:
     """Log a request and its answer; return its number and "", or 0 and a note why it was not logged.
+
+    who: the user who asked, as a server knows; by default the user of this process.
 
     Nothing is logged, and no note is given, if the environment variable SLIDESEEK_NO_QUERY_LOG is set.
     """
@@ -121,7 +123,7 @@ def log_result(searcher: Searcher, result: Result, source: str, session: str = "
     engine, answer = searcher.engine, result.answer
     entry = LogEntry(
         asked=now(),
-        who=_who(),
+        who=who or _who(),
         source=source,
         session=session,
         engine=engine.name,

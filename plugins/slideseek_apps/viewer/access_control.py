@@ -3,6 +3,9 @@
 Any web page can make a browser send requests to a server on the same machine. So the name in `Host` must be ours (a
 foreign name that resolves to this machine is rejected), a foreign `Origin` is rejected, and without the token only a
 static notice is served. The printed address contains the token once; after that a cookie does.
+
+Behind a reverse proxy that signs people in, the proxy proves itself with a secret and names the user in a header. Both
+come from the proxy alone: it has to overwrite what a browser sends under these names.
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ from __future__ import annotations
 import hmac
 import json
 from collections.abc import Iterable
+from dataclasses import dataclass
 from http.cookies import CookieError, SimpleCookie
 from urllib.parse import parse_qsl, urlencode
 
@@ -44,14 +48,49 @@ NOTICE = (
 )
 
 
+SECRET_HEADER = "x-slideseek-proxy-secret"
+MAX_USER = 256
+"""Longest name of a user that is taken from a proxy."""
+
+
+@dataclass(frozen=True, slots=True)
+class Proxy:
+    """A reverse proxy that signs people in. origin: its address in browsers. user_header: names the user."""
+
+    origin: str
+    user_header: str
+    secret: str
+
+    @property
+    def host(self) -> str:
+        """The host that browsers send, with its port if it has one."""
+        return self.origin.partition("://")[2]
+
+    def user(self, headers: Headers) -> str:
+        """Return the user whom the proxy has signed in; "" if the request did not come through it."""
+        user = headers.get(self.user_header, "").strip()
+        known = _same(headers.get(SECRET_HEADER, ""), self.secret)
+        return user if known and user.isprintable() and len(user) <= MAX_USER else ""
+
+
 class Guard:
     """Accept only requests from this page on this machine, and add security headers to every response."""
 
-    def __init__(self, app: ASGIApp, token: str, port: int, names: Iterable[str], upload_bytes: int) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        token: str,
+        port: int,
+        names: Iterable[str],
+        upload_bytes: int,
+        proxy: Proxy | None = None,
+    ) -> None:
         self._app = app
         self._token = token
-        self._hosts = frozenset(f"{name}:{port}" for name in names)
-        self._origins = frozenset(f"http://{host}" for host in self._hosts)
+        self._proxy = proxy
+        here = frozenset(f"{name}:{port}" for name in names)
+        self._hosts = here | ({proxy.host} if proxy else set())
+        self._origins = frozenset(f"http://{host}" for host in here) | ({proxy.origin} if proxy else set())
         self._cookie = f"slideseek-{port}"  # cookies ignore ports: two servers must not share one
         self._upload_bytes = upload_bytes
 
@@ -67,13 +106,16 @@ class Guard:
         if headers.get("host", "").lower() not in self._hosts:
             await answer.refuse(421, "the host name is not accepted", "open the address the server printed")
         elif ((origin := headers.get("origin")) is not None and origin.lower() not in self._origins) or (
-            scope["path"].startswith("/api/") and headers.get("sec-fetch-site") in ("cross-site", "same-site")
+            _is_api(scope) and headers.get("sec-fetch-site") in ("cross-site", "same-site")
         ):
             await answer.refuse(403, "requests from other sites are rejected", "open the address the server printed")
         elif (where := self._entrance(scope)) is not None:
             await answer.redirect(where, f"{self._cookie}={self._token}; Path=/; HttpOnly; SameSite=Strict")
+        elif user := self._proxy.user(headers) if self._proxy else "":
+            scope.setdefault("state", {})["user"] = user
+            await self._pass(scope, headers, receive, answer)
         elif not self._knows(headers):
-            if scope["path"].startswith("/api/"):
+            if _is_api(scope):
                 await answer.refuse(401, "the token is missing or wrong", "open the address the server printed")
             else:
                 await answer.page(401, NOTICE)
@@ -151,6 +193,10 @@ class _Answer:
         headers += [(b"connection", b"close")] if status == 413 else []
         await self.send({"type": "http.response.start", "status": status, "headers": headers})
         await self.send({"type": "http.response.body", "body": body})
+
+
+def _is_api(scope: Scope) -> bool:
+    return "/api/" in scope["path"]
 
 
 def _same(given: str, token: str) -> bool:

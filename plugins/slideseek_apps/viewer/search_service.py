@@ -47,10 +47,11 @@ class EngineFacts:
 class SearchService:
     """The loaded state of one archive. Thread-safe; queries are made and hits explained one at a time."""
 
-    def __init__(self, archive: Archive, registry: Registry, session: str) -> None:
+    def __init__(self, archive: Archive, registry: Registry, session: str, logged: bool = True) -> None:
         self.archive = archive
         self._registry = registry
         self._session = session
+        self._logged = logged
         self._watcher = ArchiveWatcher(archive)
         self._loading = threading.RLock()
         self._making = threading.Lock()
@@ -92,8 +93,8 @@ class SearchService:
             found.append(EngineFacts(*names, *known, *problem))
         return found
 
-    def search(self, engine: str, request: Request) -> Answer:
-        """Run a request and log it in the archive."""
+    def search(self, engine: str, request: Request, who: str = "") -> Answer:
+        """Run a request and log it in the archive, unless nothing is to be written. who: the user behind a proxy."""
         searcher = self._searcher(engine)
         with _naming_the_image(request):
             query = self._query(searcher, request)
@@ -102,7 +103,8 @@ class SearchService:
         with self._loading:
             if request.kind == "patch":  # the path of an upload is private and must not be logged
                 result = result.without_upload()
-            log_result(searcher, result, source="serve", session=self._session)
+            if self._logged:
+                log_result(searcher, result, source="serve", session=self._session, who=who)
         return result.answer
 
     def explain(self, engine: str, request: Request, hit_id: str) -> Evidence:

@@ -1,4 +1,4 @@
-"""`slideseek serve`: browse and search an archive in the browser."""
+"""`slideseek serve`: browse and search archives in the browser."""
 
 from __future__ import annotations
 
@@ -6,14 +6,16 @@ from pathlib import Path
 
 import click
 
-from slideseek.cli.options import archive_argument, archive_option, chosen_archive, json_option, open_archive
+from slideseek.cli.options import archive_option, chosen_archive, json_option, open_archive
 from slideseek.cli.output import say
 
 DEFAULT_PORT = 8765
+SECRET_VARIABLE, SECRET_LENGTH = "SLIDESEEK_PROXY_SECRET", 32
+"""Where the secret of a reverse proxy is read from, and the fewest characters it must have."""
 
 
 @click.command()
-@archive_argument
+@click.argument("archives", nargs=-1, metavar="[ARCHIVE]...", type=click.Path(path_type=Path))
 @archive_option
 @click.option(
     "--port",
@@ -23,9 +25,30 @@ DEFAULT_PORT = 8765
     help="Port on this machine; 0 takes any free port.",
 )
 @click.option("--open", "open_page", is_flag=True, help="Open the page in the browser.")
+@click.option("--read-only", is_flag=True, help="Write nothing in the archives: searches are not logged.")
+@click.option(
+    "--public-url",
+    metavar="URL",
+    help=f"The address of a reverse proxy that signs people in; its secret is read from {SECRET_VARIABLE}.",
+)
+@click.option(
+    "--user-header",
+    default="X-Remote-User",
+    show_default=True,
+    help="With --public-url: the header in which the proxy names the user.",
+)
 @json_option
-def command(argument: Path | None, folder: Path | None, port: int, open_page: bool, as_json: bool) -> None:
-    """Browse and search ARCHIVE in the browser, on this machine only.
+def command(
+    archives: tuple[Path, ...],
+    folder: Path | None,
+    port: int,
+    open_page: bool,
+    read_only: bool,
+    public_url: str | None,
+    user_header: str,
+    as_json: bool,
+) -> None:
+    """Browse and search archives in the browser, on this machine only.
 
     Prints an address with a random key: open it once. Stop with Ctrl-C.
     """
@@ -36,25 +59,53 @@ def command(argument: Path | None, folder: Path | None, port: int, open_page: bo
     from slideseek.errors import SlideseekError
 
     out = sys.stdout  # while components load in the background, sys.stdout is redirected to standard error
-    with open_archive(chosen_archive(argument, folder)) as archive:
-        root = archive.root
+    first = chosen_archive(archives[0] if archives else None, folder)
+    roots = [_root(archive) for archive in (first, *archives[1:])]
     try:
+        from slideseek_apps.viewer.access_control import Proxy
         from slideseek_apps.viewer.server import serving
     except ModuleNotFoundError as error:
         raise SlideseekError(
             f"the viewer needs {error.name}, which is not installed", "pip install 'slideseek[serve]'"
         ) from error
-    with serving(root, port) as running:
+    proxy = Proxy(*_proxy(public_url, user_header)) if public_url is not None else None
+    with serving(*roots, port=port, logged=not read_only, proxy=proxy) as running:
         if as_json:
             click.echo(json.dumps({"url": running.url, "origin": running.origin, "token": running.token}), file=out)
         else:
             click.echo(running.url, file=out)
-            say(f"serving {root.name} on this machine only; stop with Ctrl-C")
+            say(f"serving {', '.join(root.name for root in roots)} on this machine only; stop with Ctrl-C")
         if open_page:
-            click.launch(running.url)
+            click.launch(str(running.entrance))
         try:
             # Service managers send SIGTERM: uploads must be deleted then too.
             signal.signal(signal.SIGTERM, signal.default_int_handler)
             running.wait()
         except KeyboardInterrupt:
             say("stopped")
+
+
+def _root(folder: Path | None) -> Path:
+    with open_archive(folder) as archive:
+        return archive.root
+
+
+def _proxy(url: str, user_header: str) -> tuple[str, str, str]:
+    """Return the origin of a proxy's address, the header of its users and its secret, all checked."""
+    import os
+    from urllib.parse import urlsplit
+
+    from slideseek.errors import UsageError
+
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.netloc or parts.path not in ("", "/") or "@" in parts.netloc:
+        raise UsageError(f"--public-url is {url!r}", "give it like https://slides.example.org, without a path")
+    if not user_header.replace("-", "").isalnum():
+        raise UsageError(f"--user-header is {user_header!r}", "give the name of a header, such as X-Remote-User")
+    secret = os.environ.get(SECRET_VARIABLE, "")
+    if len(secret) < SECRET_LENGTH:
+        raise UsageError(
+            f"{SECRET_VARIABLE} has {len(secret)} characters, and {SECRET_LENGTH} are needed",
+            "make one with 'openssl rand -hex 32', and let the proxy send it",
+        )
+    return f"{parts.scheme}://{parts.netloc}".lower(), user_header, secret

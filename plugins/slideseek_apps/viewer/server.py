@@ -9,7 +9,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,10 +17,11 @@ import uvicorn
 
 from slideseek.archive.archive import Archive
 from slideseek.errors import SlideseekError, UsageError
-from slideseek_apps.viewer.access_control import TOKEN_PARAMETER, Guard
+from slideseek_apps.viewer.access_control import TOKEN_PARAMETER, Guard, Proxy
 from slideseek_apps.viewer.api.services import Services
 from slideseek_apps.viewer.app import make_app
 from slideseek_apps.viewer.search_service import SearchService
+from slideseek_apps.viewer.several_archives import SeveralArchives, names_of
 from slideseek_apps.viewer.tiles import Pictures
 from slideseek_apps.viewer.uploads import MAX_UPLOAD_BYTES, Uploads
 from slideseek_apps.viewer.worker_pools import WorkerPool
@@ -33,12 +34,17 @@ MAX_REQUESTS = 512
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A running server. url: the address with the token, to open once."""
+    """A running server. url: the address with the token, to open once.
+
+    entrance: a page that leads there, for this user alone. Other users can read the command line of a browser, and an
+    address in it would give the token away.
+    """
 
     port: int
     token: str
     server: uvicorn.Server
     ended: threading.Event
+    entrance: Path
 
     @property
     def origin(self) -> str:
@@ -58,32 +64,45 @@ class Running:
 
 
 @contextmanager
-def serving(root: Path, port: int = 0, token: str | None = None) -> Iterator[Running]:
-    """Serve an archive from a thread while the block runs. port: 0 takes any free port."""
-    with (
-        tempfile.TemporaryDirectory(prefix="slideseek-uploads-") as uploads,
-        contextlib.closing(_bind(port)) as listening,
-    ):
+def serving(
+    *roots: Path, port: int = 0, token: str | None = None, logged: bool = True, proxy: Proxy | None = None
+) -> Iterator[Running]:
+    """Serve one or several archives from a thread while the block runs.
+
+    port: 0 takes any free port. logged: whether searches are logged in their archive; if not, nothing is written there.
+    proxy: the reverse proxy that people use, if there is one.
+    """
+    with ExitStack() as opened:
+        listening = opened.enter_context(contextlib.closing(_bind(port)))
         token = token or secrets.token_urlsafe(32)
         port = int(listening.getsockname()[1])
-        archive = Archive(root)
-        searching = SearchService(archive, archive.registry(), session=secrets.token_hex(4))
-        services = Services(
-            searching=searching,
-            pictures=Pictures(searching.archive),
-            uploads=Uploads(Path(uploads)),
-            pixels=WorkerPool("pixels", workers=4, waiting=256),
-            quick=WorkerPool("quick", workers=2, waiting=128),
-            slow=WorkerPool("slow", workers=1, waiting=16),
-        )
-        try:
-            searching.warm()
-            services.slow.begin(searching.prepare)
-            guarded = Guard(make_app(services), token, port, NAMES, MAX_UPLOAD_BYTES)
-            with _running(guarded, listening) as (server, ended):
-                yield Running(port, token, server, ended)
-        finally:
-            services.close()
+        apps = {name: make_app(_services(opened, root, logged)) for name, root in names_of(roots).items()}
+        app = SeveralArchives(apps) if len(apps) > 1 else next(iter(apps.values()))
+        guarded = Guard(app, token, port, NAMES, MAX_UPLOAD_BYTES, proxy)
+        server, ended = opened.enter_context(_running(guarded, listening))
+        folder = Path(opened.enter_context(tempfile.TemporaryDirectory(prefix="slideseek-entrance-")))
+        running = Running(port, token, server, ended, folder / "open.html")
+        running.entrance.write_text(f'<meta http-equiv="refresh" content="0; url={running.url}">', encoding="utf-8")
+        yield running
+
+
+def _services(opened: ExitStack, root: Path, logged: bool) -> Services:
+    """Return what serves one archive, warmed up; it is closed with `opened`."""
+    uploads = opened.enter_context(tempfile.TemporaryDirectory(prefix="slideseek-uploads-"))
+    archive = Archive(root)
+    searching = SearchService(archive, archive.registry(), secrets.token_hex(4), logged)
+    services = Services(
+        searching=searching,
+        pictures=Pictures(searching.archive),
+        uploads=Uploads(Path(uploads)),
+        pixels=WorkerPool("pixels", workers=4, waiting=256),
+        quick=WorkerPool("quick", workers=2, waiting=128),
+        slow=WorkerPool("slow", workers=1, waiting=16),
+    )
+    opened.callback(services.close)
+    searching.warm()
+    services.slow.begin(searching.prepare)
+    return services
 
 
 @contextmanager

@@ -35,11 +35,12 @@ UPLOAD = {"requestBody": {"required": True, "content": {f"image/{kind}": _BYTES 
 
 
 @router.post("/search")
-async def search(services: ServicesOf, asked: SearchIn) -> AnswerOut:
+async def search(services: ServicesOf, asked: SearchIn, http: Request) -> AnswerOut:
     """Find the slides most similar to a slide, a region or a patch."""
 
     def work() -> AnswerOut:
-        return _answer(services, services.searching.search(asked.engine, _request(services, asked.query, asked)))
+        request = _request(services, asked.query, asked)
+        return _answer(services, services.searching.search(asked.engine, request, getattr(http.state, "user", "")))
 
     return await (services.quick if asked.query.kind == "slide" else services.slow).run(work)
 

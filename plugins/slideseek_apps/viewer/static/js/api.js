@@ -2,7 +2,7 @@
 async function ask(path, options = {}) {
   let answer;
   try {
-    answer = await fetch(`/api/${path}`, { credentials: "same-origin", ...options });
+    answer = await fetch(`api/${path}`, { credentials: "same-origin", ...options });
   } catch (cause) {
     if (cause.name === "AbortError") throw cause;
     throw failure("The server does not answer", "Check that 'slideseek serve' is still running.", 0);
@@ -30,7 +30,7 @@ export const explain = (body, signal) => post("explain", body, signal);
 export const upload = (file) => ask("patches", { method: "POST", headers: { "content-type": file.type || "application/octet-stream" }, body: file });
 
 export const tileAddress = (slide, level, column, row) =>
-  `/api/slides/${slide.key}/tiles/${level}/${column}/${row}?v=${encodeURIComponent(slide.version)}`;
+  `api/slides/${slide.key}/tiles/${level}/${column}/${row}?v=${encodeURIComponent(slide.version)}`;
 export const fieldAddress = (slide, [x, y, extent], side) =>
-  `/api/slides/${slide.key}/field?x=${x}&y=${y}&extent=${extent.toFixed(2)}&side=${side}&v=${encodeURIComponent(slide.version)}`;
-export const patchAddress = (patch) => `/api/patches/${patch}`;
+  `api/slides/${slide.key}/field?x=${x}&y=${y}&extent=${extent.toFixed(2)}&side=${side}&v=${encodeURIComponent(slide.version)}`;
+export const patchAddress = (patch) => `api/patches/${patch}`;

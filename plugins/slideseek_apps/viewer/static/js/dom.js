@@ -20,7 +20,7 @@ export function thumbnail(slide, side, alt) {
     picture.classList.replace("loading", "missing");
     picture.replaceChildren("No picture: cannot read the file");
   });
-  image.src = `/api/slides/${slide.key}/thumbnail?side=${side}&v=${encodeURIComponent(slide.version)}`;
+  image.src = `api/slides/${slide.key}/thumbnail?side=${side}&v=${encodeURIComponent(slide.version)}`;
   picture.append(image);
   return picture;
 }

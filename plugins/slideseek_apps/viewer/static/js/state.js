@@ -30,7 +30,7 @@ export function address(state) {
   }
   for (const pick of state.facet) given.append("facet", pick);
   const text = given.toString();
-  return text ? `/?${text}` : "/";
+  return text ? `${location.pathname}?${text}` : location.pathname;
 }
 
 export const state = () => current;
