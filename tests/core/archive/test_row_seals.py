@@ -10,6 +10,7 @@ from slideseek.archive.archive import Archive
 from slideseek.archive.catalog import Catalog, inside
 from slideseek.archive.row_seals import SEALED, damaged_rows, prepare, row_seal
 from slideseek.errors import DamagedError, SlideseekError
+from slideseek.searching.searcher import Searcher
 
 
 def tamper(archive, statement, *values):
@@ -139,3 +140,41 @@ class TestReadOnly:
                     writer.catalog._db.execute("UPDATE slides SET patient = 'new'")
             with pytest.raises(SlideseekError, match="has changed"), reader.catalog.snapshot():
                 pass
+
+
+def test_a_damaged_model_is_fitted_again_and_kept(tiny_archive, slideseek):
+    config = tiny_archive / "slideseek.toml"
+    text = config.read_text()
+    config.write_text(text.replace('encoder    = { use = "mean" }', 'encoder = { use = "bovw", words = 4 }'))
+    assert slideseek("build", "-a", tiny_archive).code == 0
+    before = slideseek("search", "s0", "--engine", "mean", "-a", tiny_archive, "--json").json["hits"]
+    (model,) = (tiny_archive / "models").iterdir()
+    file = next(iter(sorted(model.glob("*.safetensors"))))
+    content = bytearray(file.read_bytes())
+    content[-1] ^= 1
+    file.write_bytes(content)
+    assert slideseek("build", "-a", tiny_archive).code == 0
+    content[-1] ^= 1
+    assert file.read_bytes() == bytes(content), "the refit gives the same bytes, and they replace the damaged ones"
+    after = slideseek("search", "s0", "--engine", "mean", "-a", tiny_archive, "--json").json["hits"]
+    assert after == before
+
+
+def test_an_answer_is_of_one_version_of_the_archive(tiny_archive, monkeypatch):
+    """A writer that removes slides between the search and the look at their records takes no hit away."""
+    with Archive(tiny_archive) as archive, Archive(tiny_archive) as writer:
+        searcher = Searcher.open(archive)
+        query = searcher.query("s3")
+        whole = [one.hit.slide_id for one in searcher.search(query, 5).found]
+        inner = searcher.index.search
+
+        def interrupted(*given):
+            found = inner(*given)
+            with writer.catalog.transaction():
+                writer.catalog.slides.remove(whole[0])
+            return found
+
+        monkeypatch.setattr(searcher.index, "search", interrupted)
+        assert [one.hit.slide_id for one in searcher.search(query, 5).found] == whole
+        monkeypatch.undo()
+        assert whole[0] not in [one.hit.slide_id for one in searcher.search(query, 5).found]
