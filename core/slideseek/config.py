@@ -17,6 +17,8 @@ from slideseek.errors import PluginError, SlideseekError, UsageError, one_line
 from slideseek.options import from_table, nested_kind, option_types
 from slideseek.plugins import REQUIRED_KINDS, ComponentKind, Registry, output_aside
 
+MAX_CHARACTERS, MAX_DEPTH = 1_000_000, 32
+"""Of a configuration: parsing a dotted key takes memory that grows with the square of its parts."""
 CONFIG_NAME = "slideseek.toml"
 PRESETS = ("default", "paper")
 """Configurations a new archive can start from: fields chosen by evidence, or those of Yottixel's paper."""
@@ -101,7 +103,8 @@ def default_config(preset: str = PRESETS[0]) -> str:
 def read_config(path: Path) -> Config:
     """Read and check the shape of a configuration file; components are checked by `make_component`."""
     try:
-        text = path.read_text(encoding="utf-8")
+        with path.open(encoding="utf-8") as stream:
+            text = stream.read(MAX_CHARACTERS + 1)
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}", "run 'slideseek init' to write one") from error
     except UnicodeDecodeError as error:
@@ -111,10 +114,7 @@ def read_config(path: Path) -> Config:
 
 def parse_config(text: str, source: str = CONFIG_NAME) -> Config:
     """Check the shape of configuration text; `source` names it in errors."""
-    try:
-        table = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise UsageError(f"{source} is not valid TOML: {error}") from error
+    table = parse_toml(text, source)
     _refuse_unknown(table, ("engine", "plugins"), source, "table")
     plugins = table.get("plugins", [])
     if not isinstance(plugins, list) or not all(isinstance(name, str) for name in plugins):
@@ -129,6 +129,20 @@ def parse_config(text: str, source: str = CONFIG_NAME) -> Config:
             raise UsageError(f"{source}: two engines are named {engine.name!r}", "give each a different name")
         seen.add(engine.name.lower())
     return Config(engines, tuple(plugins))
+
+
+def parse_toml(text: str, source: str) -> dict[str, Any]:
+    """Parse TOML of unknown origin; `source` names it in errors. Time and memory are bounded by the text."""
+    keys = (line.partition("=")[0] for line in text.splitlines() if not line.lstrip().startswith("#"))
+    if len(text) > MAX_CHARACTERS or max((key.count(".") for key in keys), default=0) > MAX_DEPTH:
+        limits = f"{MAX_CHARACTERS:,} characters, or a key of more than {MAX_DEPTH} parts"
+        raise UsageError(f"{source} has more than {limits}", "it is not a configuration of slideseek: write a new one")
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(f"{source} is not valid TOML: {error}") from error
+    except RecursionError as error:
+        raise UsageError(f"{source} is nested too deeply", "write a new one") from error
 
 
 def make_component(registry: Registry, config: ComponentConfig, where: str) -> Any:

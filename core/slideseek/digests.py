@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import xxhash
+
 
 def canonical_json(value: Any) -> str:
     """Write plain data as canonical JSON: sorted keys, no spaces, no NaN."""
@@ -40,38 +42,50 @@ def sha256_files(folder: Path) -> dict[str, str]:
     return {str(file.relative_to(folder)): sha256_file(file) for file in files}
 
 
+def xxh3_file(path: Path) -> str:
+    """Return the XXH3-128 of a file's content: it notices damage ten times as fast as SHA-256."""
+    state = xxhash.xxh3_128()
+    with path.open("rb", buffering=0) as stream:
+        while block := stream.read(1 << 20):
+            state.update(block)
+    return state.hexdigest()
+
+
 @dataclass(frozen=True, slots=True)
 class Seal:
-    """A file as written: its SHA-256, its size in bytes, and the time of its last change in ns."""
+    """A file as written: its SHA-256, its size in bytes, and its XXH3-128; "" in archives of an older slideseek."""
 
     sha256: str
     bytes: int
-    mtime_ns: int
+    xxh3: str = ""
+
+    @classmethod
+    def of(cls, stored: Mapping[str, Any]) -> Seal:
+        """Return a seal from plain data; older ones also hold the time of the file's last change."""
+        return cls(stored["sha256"], stored["bytes"], stored.get("xxh3", ""))
 
 
 def seal_files(folder: Path) -> dict[str, Seal]:
     """Return the seal of every file below a folder, by its path relative to it."""
-    seals = {}
-    for file in sorted(folder.rglob("*")):
-        if file.is_file():
-            stat = file.stat()
-            seals[str(file.relative_to(folder))] = Seal(sha256_file(file), stat.st_size, stat.st_mtime_ns)
-    return seals
+    files = [file for file in sorted(folder.rglob("*")) if file.is_file()]
+    return {
+        str(file.relative_to(folder)): Seal(sha256_file(file), file.stat().st_size, xxh3_file(file)) for file in files
+    }
 
 
 def broken_seal(folder: Path, seals: Mapping[str, Seal], thorough: bool = False) -> str:
     """Return the name of a file that no longer matches its seal; "" if all match.
 
-    A file with the sealed size and time counts as unchanged and is not read, unless `thorough`.
+    All files are read: a flipped bit changes neither size nor time. thorough: compare the SHA-256, not the XXH3.
     """
     for name, seal in seals.items():
         file = folder / name
         try:
-            stat = file.stat()
+            if file.stat().st_size != seal.bytes:
+                return name
+            quick = seal.xxh3 and not thorough
+            if (xxh3_file(file) if quick else sha256_file(file)) != (seal.xxh3 if quick else seal.sha256):
+                return name
         except OSError:
-            return name
-        if stat.st_size != seal.bytes:
-            return name
-        if (thorough or stat.st_mtime_ns != seal.mtime_ns) and sha256_file(file) != seal.sha256:
             return name
     return ""

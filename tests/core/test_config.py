@@ -264,3 +264,13 @@ def test_unreadable_files(tmp_path):
     (tmp_path / "bad.toml").write_bytes(b"\xff\xfe")
     with pytest.raises(UsageError, match="not UTF-8"):
         read_config(tmp_path / "bad.toml")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["a" + ".a" * 200_000 + " = 1", "x = " + "[" * 500_000, "[" + "a." * 100_000 + "a]", "x = 1\n" * 200_000],
+    ids=["dotted key", "nested", "dotted table", "long"],
+)
+def test_a_configuration_that_would_take_gigabytes_is_refused(text):
+    with pytest.raises(UsageError, match=r"slideseek\.toml (has more than|is nested too deeply|is not valid TOML)"):
+        parse_config(text)

@@ -103,7 +103,7 @@ class _Adder:
             self.on_slide(row.id)
 
     def _named_one(self, row: ManifestRow, content: SlideRow, folder: Path, manifest: Manifest) -> None:
-        before = self.slides.get(row.id)
+        before = self.slides.whole(row.id)
         old = before.record if before else SlideRecord(row.id, "")
         said = {
             role: getattr(row, role) for role in ("patient", "site", "label", "center", "mpp") if role in manifest.roles
@@ -128,7 +128,7 @@ class _Adder:
         here = self.known.find(self.archive.slide_path(content.record), content.fingerprint)
         if here is None or here.id == slide_id:
             return True
-        if self.slides.get(slide_id) is not None:
+        if self.slides.whole(slide_id) is not None:
             cause = f"its file {here.record.path} is already slide {here.id!r} of the archive"
             self.summary.problems.append(Problem(slide_id, cause, "list each file once, or remove the other slide"))
             return False
@@ -163,7 +163,8 @@ class _Adder:
                 first_with[content.fingerprint] = file
                 fresh.append(content)
         pairs = [(self.archive.slide_path(content.record), content.fingerprint) for content in fresh]
-        ids = stem_ids(pairs, [path.stem for path, _ in pairs if self.slides.get(path.stem) is not None])
+        taken = set(self.slides.ids())
+        ids = stem_ids(pairs, [path.stem for path, _ in pairs if path.stem in taken])
         for content in fresh:
             path = self.archive.slide_path(content.record)
             record = replace(content.record, id=ids[path], patient=dicom_property(path, "PatientID"))
@@ -212,7 +213,7 @@ class _Adder:
 
     def _put(self, slide: SlideRow) -> None:
         """Commit one slide and drop the results of content or settings that changed."""
-        before = self.slides.get(slide.id)
+        before = self.slides.whole(slide.id)
         if before == slide:
             self.summary.unchanged.append(slide.id)
             return

@@ -10,15 +10,16 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import cached_property
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 from slideseek.archive.recorded_stages import RecordedStages
 from slideseek.archive.records import Finished, IndexRow, ModelRow, Payload, Stage, StageRecord
-from slideseek.archive.schema import FROM_1, FROM_2, FROM_3, KNOWN_FAILURES, TABLES, VERSION, WATCH
+from slideseek.archive.row_seals import SEALED, SEALS, damaged_rows, is_whole, prepare
+from slideseek.archive.schema import FROM_1, FROM_2, FROM_3, FROM_4, KNOWN_FAILURES, TABLES, VERSION, WATCH
 from slideseek.archive.slide_table import SlideTable
 from slideseek.digests import Seal
-from slideseek.errors import SlideseekError
+from slideseek.errors import DamagedError, SlideseekError
 
 RECORDS = "slides"
 """Name under which changes of the table `slides` are counted; settings are digests, so none has this name."""
@@ -37,6 +38,7 @@ class Catalog:
 
     def __init__(self, path: Path, create: bool = False) -> None:
         self.path = path
+        self._frozen = _stamp(path) if _is_frozen(path) else None
         self._db = connect(path, create)
         self.slides = SlideTable(self._db)
         self.changes = CodeChanges(self._db)
@@ -46,6 +48,11 @@ class Catalog:
         """What is done and what remains to be done, over all slides."""
         return RecordedStages(self._db)
 
+    def damaged(self) -> dict[str, list[str]]:
+        """Return the keys of rows that are not as they were written, by table; tables without any are left out."""
+        found = {table: damaged_rows(self._db, table) for table in SEALED}
+        return {table: keys for table, keys in found.items() if keys}
+
     def close(self) -> None:
         """Close the connection."""
         self._db.close()
@@ -53,13 +60,14 @@ class Catalog:
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """Commit all writes of the block together, or none of them."""
-        self._db.execute("BEGIN IMMEDIATE")
-        try:
+        try:  # an interrupt may come between any two of these lines
+            self._db.execute("BEGIN IMMEDIATE")
             yield
+            self._db.execute("COMMIT")
         except BaseException:
-            self._db.execute("ROLLBACK")
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
             raise
-        self._db.execute("COMMIT")
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
@@ -67,11 +75,17 @@ class Catalog:
         if self._db.in_transaction:
             yield
             return
-        self._db.execute("BEGIN")
+        if self._frozen is not None and self._frozen != _stamp(self.path):
+            raise SlideseekError(
+                f"{self.path} has changed, and it was opened as a file that does not: it cannot be written to here",
+                "run this again",
+            )
         try:
+            self._db.execute("BEGIN")
             yield
         finally:
-            self._db.execute("COMMIT")
+            if self._db.in_transaction:
+                self._db.execute("COMMIT")
 
     # Stages
 
@@ -80,17 +94,19 @@ class Catalog:
         row = self._db.execute(
             "SELECT * FROM stages WHERE slide_id = ? AND stage = ? AND settings = ?", (slide_id, stage, settings)
         ).fetchone()
-        return _stage(row) if row else None
+        return _stage(row) if row and is_whole(row, "stages") else None
 
     def stages(self, stage: Stage | None = None, settings: str | None = None) -> list[StageRecord]:
         """Return stage records in slide order: all, or those of one stage and settings."""
         query = "SELECT * FROM stages WHERE (?1 IS NULL OR stage = ?1) AND (?2 IS NULL OR settings = ?2)"
-        return [_stage(row) for row in self._db.execute(f"{query} ORDER BY slide_id, stage", (stage, settings))]
+        rows = self._db.execute(f"{query} ORDER BY slide_id, stage", (stage, settings))
+        return [_stage(row) for row in rows if is_whole(row, "stages")]
 
     def unreadable(self, settings: Iterable[str]) -> list[StageRecord]:
         """Return the records of features of slides with undecodable regions, in slide order."""
         query = "SELECT * FROM stages WHERE stage = 'featurize' AND settings = ? AND unreadable > 0"
-        found = [_stage(row) for name in settings for row in self._db.execute(query, (name,))]
+        rows = (row for name in settings for row in self._db.execute(query, (name,)))
+        found = [_stage(row) for row in rows if is_whole(row, "stages")]
         return sorted(found, key=lambda record: record.slide_id)
 
     def finished(self, slide_id: str, stage: Stage, settings: str) -> Finished | None:
@@ -100,18 +116,18 @@ class Catalog:
             " WHERE slide_id = ? AND stage = ? AND settings = ? AND status = 'done'",
             (slide_id, stage, settings),
         ).fetchone()
-        return Finished(row[0], row[1]) if row else None
+        return Finished(row[0], row[1] and inside(row[1])) if row else None
 
     def put_stage(self, record: StageRecord) -> None:
         """Insert or replace a record; the count of attempts continues from the previous one."""
         before = self.stage(record.slide_id, record.stage, record.settings)
         attempts = before.attempts + 1 if before else 1
         self._db.execute(
-            "INSERT INTO stages VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT DO UPDATE SET key = excluded.key,"
-            " status = excluded.status, cause = excluded.cause, fix = excluded.fix, notes = excluded.notes,"
-            " attempts = excluded.attempts, seconds = excluded.seconds, items = excluded.items,"
-            " bytes = excluded.bytes, unreadable = excluded.unreadable, filled = excluded.filled,"
-            " updated = excluded.updated, made_by = excluded.made_by",
+            "INSERT INTO stages VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,0)"
+            " ON CONFLICT DO UPDATE SET key = excluded.key, status = excluded.status, cause = excluded.cause,"
+            " fix = excluded.fix, notes = excluded.notes, attempts = excluded.attempts, seconds = excluded.seconds,"
+            " items = excluded.items, bytes = excluded.bytes, unreadable = excluded.unreadable,"
+            " filled = excluded.filled, updated = excluded.updated, made_by = excluded.made_by",
             (
                 *(record.slide_id, record.stage, record.settings, record.key, record.status, record.cause),
                 *(record.fix, json.dumps(record.notes), attempts, record.seconds, record.items, record.bytes),
@@ -156,7 +172,7 @@ class Catalog:
         if payload.file is not None:
             self._db.execute("DELETE FROM payloads WHERE file = ? AND key <> ?", (payload.file, payload.key))
         self._db.execute(
-            "INSERT OR REPLACE INTO payloads VALUES (?,?,?,?,?,?)",
+            "INSERT OR REPLACE INTO payloads VALUES (?,?,?,?,?,?,0)",
             (payload.key, payload.kind, json.dumps(payload.meta), payload.data, payload.file, payload.sha256),
         )
 
@@ -166,7 +182,7 @@ class Catalog:
         keys = [(row[0],) for row in self._db.execute(orphans)]
         files = [self._db.execute("SELECT file FROM payloads WHERE key = ?", key).fetchone()[0] for key in keys]
         self._db.executemany("DELETE FROM payloads WHERE key = ?", keys)
-        return [file for file in files if file is not None]
+        return [inside(file) for file in files if file is not None]
 
     def drop_payload(self, key: str) -> None:
         """Drop a damaged payload; it will be computed again."""
@@ -202,29 +218,31 @@ class Catalog:
 
     def engine(self, name: str, signature: str) -> dict[str, Any] | None:
         """Return an engine's resolved configuration from its last build, if its signature is still the same."""
-        row = self._db.execute(
-            "SELECT resolved FROM engines WHERE name = ? AND signature = ?", (name, signature)
-        ).fetchone()
-        return dict(json.loads(row[0])) if row else None
+        row = self._db.execute("SELECT * FROM engines WHERE name = ?", (name,)).fetchone()
+        same = row and row["signature"] == signature and is_whole(row, "engines")
+        return dict(json.loads(row["resolved"])) if same else None
 
     def last_engine(self, name: str) -> dict[str, Any] | None:
         """Return an engine's resolved configuration from its last build, whatever has changed since."""
-        row = self._db.execute("SELECT resolved FROM engines WHERE name = ?", (name,)).fetchone()
-        return dict(json.loads(row[0])) if row else None
+        row = self._db.execute("SELECT * FROM engines WHERE name = ?", (name,)).fetchone()
+        return dict(json.loads(row["resolved"])) if row and is_whole(row, "engines") else None
 
     def put_engine(self, name: str, signature: str, resolved: Mapping[str, Any]) -> None:
         """Store an engine's resolved configuration."""
-        self._db.execute("INSERT OR REPLACE INTO engines VALUES (?,?,?)", (name, signature, json.dumps(resolved)))
+        self._db.execute("INSERT OR REPLACE INTO engines VALUES (?,?,?,0)", (name, signature, json.dumps(resolved)))
 
     def model(self, settings: str) -> ModelRow | None:
         """Return the current model for an encoder's settings, if it was fitted."""
         row = self._db.execute("SELECT * FROM models WHERE settings = ?", (settings,)).fetchone()
-        return ModelRow(**{**dict(row), "files": json.loads(row["files"])}) if row else None
+        if row is None or not is_whole(row, "models"):
+            return None
+        files = {inside(name): sha256 for name, sha256 in json.loads(row["files"]).items()}
+        return ModelRow(**{**_plain(row), "folder": inside(row["folder"]), "files": files})
 
     def put_model(self, model: ModelRow) -> None:
         """Make `model` the current one for its settings."""
         self._db.execute(
-            "INSERT OR REPLACE INTO models VALUES (?,?,?,?,?,?,?,?)",
+            "INSERT OR REPLACE INTO models VALUES (?,?,?,?,?,?,?,?,0)",
             (
                 *(model.settings, model.key, model.folder, model.learnt_from, json.dumps(dict(model.files))),
                 *(model.slides, model.seconds, now()),
@@ -234,16 +252,16 @@ class Catalog:
     def index(self, engine: str) -> IndexRow | None:
         """Return the saved index of an engine, if there is one."""
         row = self._db.execute("SELECT * FROM indexes WHERE engine = ?", (engine,)).fetchone()
-        if row is None:
+        if row is None or not is_whole(row, "indexes"):
             return None
-        seals = {name: Seal(**seal) for name, seal in json.loads(row["files"]).items()}
-        return IndexRow(**{**dict(row), "files": seals})
+        seals = {inside(name): Seal.of(stored) for name, stored in json.loads(row["files"]).items()}
+        return IndexRow(**{**_plain(row), "folder": inside(row["folder"]), "files": seals})
 
     def put_index(self, index: IndexRow) -> None:
         """Make `index` the one an engine searches; code changes that every index already contains are dropped."""
         seals = {name: asdict(seal) for name, seal in index.files.items()}
         self._db.execute(
-            "INSERT OR REPLACE INTO indexes VALUES (?,?,?,?,?,?,?,?,?)",
+            "INSERT OR REPLACE INTO indexes VALUES (?,?,?,?,?,?,?,?,?,0)",
             (
                 *(index.engine, index.settings, index.codes, index.generation),
                 *(index.folder, json.dumps(seals), index.slides, index.bytes, now()),
@@ -282,14 +300,33 @@ class Catalog:
         ]
 
 
+def inside(path: str) -> str:
+    """Return a path of the catalogue as it is; `DamagedError` if it leads out of the archive's folder.
+
+    An archive from elsewhere may hold anything, and files that it names are removed.
+    """
+    parts = PurePath(path).parts
+    if not parts or PurePath(path).is_absolute() or ".." in parts or "\0" in path:
+        raise DamagedError(
+            f"the catalogue names {path!r}, which is outside the archive", "restore the catalogue from a backup"
+        )
+    return path
+
+
+def _plain(row: sqlite3.Row) -> dict[str, Any]:
+    return {name: row[name] for name in row.keys() if name != "seal"}  # noqa: SIM118 - a Row iterates over values
+
+
 def _stage(row: sqlite3.Row) -> StageRecord:
-    return StageRecord(**{**dict(row), "notes": tuple(json.loads(row["notes"]))})
+    return StageRecord(**{**_plain(row), "notes": tuple(json.loads(row["notes"]))})
 
 
 def _payload(row: sqlite3.Row) -> Payload:
-    return Payload(
-        row["key"], row["kind"], json.loads(row["meta"]), sha256=row["sha256"], data=row["data"], file=row["file"]
-    )
+    """Return a stored result; of a damaged row nothing but its key, so that its check fails wherever it is read."""
+    if not is_whole(row, "payloads"):
+        return Payload(row["key"], row["kind"], {}, sha256="")
+    file = row["file"] and inside(row["file"])
+    return Payload(row["key"], row["kind"], json.loads(row["meta"]), sha256=row["sha256"], data=row["data"], file=file)
 
 
 class CodeChanges:
@@ -327,10 +364,11 @@ def connect(path: Path, create: bool = False) -> sqlite3.Connection:
     """Open the catalogue as the store of record: write-ahead log, synced at every commit, foreign keys on."""
     if not create and not path.is_file():
         raise SlideseekError(f"{path} is missing", "run 'slideseek init' to make an archive")
-    # In a read-only folder the catalogue is opened read-only: its write-ahead log cannot be created there.
-    writable = os.access(path.parent, os.W_OK) and (create or os.access(path, os.W_OK))
-    where = path.absolute().as_uri() + ("" if writable else "?immutable=1")
+    writable = _is_writable(path)
+    how = "" if writable else "?immutable=1" if _is_frozen(path) else "?mode=ro"
+    where = path.absolute().as_uri() + how
     connection = sqlite3.connect(where, uri=True, isolation_level=None, timeout=30, check_same_thread=False)
+    prepare(connection)
     try:
         if writable:
             connection.execute("PRAGMA journal_mode = WAL")
@@ -351,7 +389,7 @@ def connect(path: Path, create: bool = False) -> sqlite3.Connection:
         raise SlideseekError(f"{path} is not a slideseek catalogue", "restore it from a backup")
     if version == 0:
         connection.executescript(
-            f"BEGIN IMMEDIATE;{TABLES}{KNOWN_FAILURES}{WATCH}PRAGMA user_version = {VERSION};COMMIT;"
+            f"BEGIN IMMEDIATE;{TABLES}{KNOWN_FAILURES}{WATCH}{SEALS}PRAGMA user_version = {VERSION};COMMIT;"
         )
     if 0 < version < VERSION and not writable:
         connection.close()
@@ -360,7 +398,30 @@ def connect(path: Path, create: bool = False) -> sqlite3.Connection:
             "open it once with write permission, for example with 'slideseek status'",
         )
     if 0 < version < VERSION:
-        steps = "".join((FROM_1, FROM_2, FROM_3)[version - 1 :])
+        steps = "".join((FROM_1, FROM_2, FROM_3, FROM_4)[version - 1 :])
         connection.executescript(f"BEGIN IMMEDIATE;{steps}PRAGMA user_version = {VERSION};COMMIT;")
     connection.row_factory = sqlite3.Row
     return connection
+
+
+def _is_writable(path: Path) -> bool:
+    return os.access(path.parent, os.W_OK) and (not path.exists() or os.access(path, os.W_OK))
+
+
+def _log(path: Path) -> Path:
+    """Return the write-ahead log of a catalogue."""
+    return path.with_name(f"{path.name}-wal")
+
+
+def _is_frozen(path: Path) -> bool:
+    """Return whether a catalogue can only be read as a file that does not change.
+
+    A reader that may not write uses the log and the shared memory of the writer, where there are any, and sees every
+    commit. It cannot create them; without them, the file is complete in itself.
+    """
+    return path.is_file() and not _is_writable(path) and not _log(path).exists()
+
+
+def _stamp(path: Path) -> tuple[int, int, bool]:
+    stat = path.stat()
+    return stat.st_size, stat.st_mtime_ns, _log(path).exists()

@@ -66,7 +66,7 @@ def take_in_changes(
     for slide_id in slides.ids() if thorough else states:
         if slide_id in leave_out or states.get(slide_id) == "missing":
             continue
-        row = slides.get(slide_id)
+        row = slides.whole(slide_id)
         if row is None or not row.record.path:
             continue
         path = archive.slide_path(row.record)

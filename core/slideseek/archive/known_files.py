@@ -26,7 +26,7 @@ class KnownFiles:
         """Return the slide of a file. fingerprint: of its content, if known."""
         real = file.resolve()
         ids = dict.fromkeys([*self._ids.get(file.name, ()), *self._ids.get(real.name, ())])
-        rows = [row for slide_id in ids if (row := self._slides.get(slide_id)) is not None]
+        rows = self._slides.some(list(ids))
         if fingerprint:
             rows += self._slides.by_fingerprint(fingerprint)
         for row in rows:

@@ -26,12 +26,13 @@ def save_model(
         encoder.save(temporary)
         files = sha256_files(temporary)
     key = digest([settings, learnt_from, files])
-    folder = root / FOLDER / key[:24]
-    if folder.exists():  # the same files: a refit with the same result
+    row = ModelRow(settings, key, f"{FOLDER}/{key[:24]}", learnt_from, files, slides, seconds)
+    if model_is_whole(root, row):  # a refit with the same result
         shutil.rmtree(root / FOLDER / "new")
     else:
-        (root / FOLDER / "new").rename(folder)
-    return ModelRow(settings, key, f"{FOLDER}/{key[:24]}", learnt_from, files, slides, seconds)
+        shutil.rmtree(root / row.folder, ignore_errors=True)  # of the same name, and damaged
+        (root / FOLDER / "new").rename(root / row.folder)
+    return row
 
 
 def keep_training_logs(training: Path, model: Path) -> None:

@@ -30,7 +30,8 @@ def pack_patches(key: str, patches: Patches, slide_mpp: float) -> Payload:
 
 def unpack_patches(payload: Payload, slide_id: str) -> Patches:
     """Read patches back."""
-    data, n = _data(payload), int(payload.meta["n"])
+    data = _data(payload)
+    n = int(payload.meta["n"])
     if len(data) != n * 16:
         raise _damaged(payload)
     xy = np.frombuffer(data, "<i4", count=2 * n).reshape(n, 2).astype(np.int32)
@@ -48,6 +49,8 @@ def store_features(root: Path, folder: str, key: str, bag: Bag, patches: Patches
 
 def load_bag(root: Path, payload: Payload, slide_id: str, site: str, trusted: bool = False) -> Bag:
     """Read a bag from its feature file; a trusted file was checked before and is not hashed again."""
+    if not payload.sha256:
+        raise _damaged(payload)
     path = root / (payload.file or "")
     if not path.is_file():
         raise DamagedError(f"{path} is missing", "run 'slideseek build' to compute it again")

@@ -12,9 +12,10 @@ from slideseek.errors import UsageError
 def remove_slides(archive: Archive, slide_ids: Sequence[str]) -> None:
     """Remove slides in one commit; an unknown id is an error and nothing is removed. Slide files are not touched."""
     catalog = archive.catalog
+    known = set(catalog.slides.ids())
     for slide_id in slide_ids:
-        if catalog.slides.get(slide_id) is None:
-            hint = did_you_mean(slide_id, catalog.slides.ids(), "'slideseek status' lists the slides")
+        if slide_id not in known:
+            hint = did_you_mean(slide_id, known, "'slideseek status' lists the slides")
             raise UsageError(f"no slide {slide_id!r} in this archive", hint)
     with catalog.transaction():
         for slide_id in slide_ids:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-VERSION = 4
+from slideseek.archive.row_seals import SEALS
+
+VERSION = 5
 
 TABLES = """
 CREATE TABLE slides (
@@ -113,7 +115,8 @@ CREATE TRIGGER IF NOT EXISTS code_inserted AFTER INSERT ON stages WHEN new.stage
         WHERE settings = new.settings AND EXISTS (SELECT 1 FROM indexes WHERE codes = new.settings)
         ON CONFLICT DO UPDATE SET generation = excluded.generation;
 END;
-CREATE TRIGGER IF NOT EXISTS code_updated AFTER UPDATE ON stages WHEN new.stage = 'encode' BEGIN
+CREATE TRIGGER IF NOT EXISTS code_updated AFTER UPDATE OF slide_id, stage, settings, key, status, updated ON stages
+    WHEN new.stage = 'encode' BEGIN
     INSERT INTO generations VALUES (new.settings, 1) ON CONFLICT DO UPDATE SET value = value + 1;
     INSERT INTO code_changes SELECT settings, slide_id, value FROM generations
         JOIN (SELECT old.slide_id AS slide_id UNION SELECT new.slide_id)
@@ -129,7 +132,8 @@ END;
 CREATE TRIGGER IF NOT EXISTS slide_inserted AFTER INSERT ON slides BEGIN
     INSERT INTO generations VALUES ('slides', 1) ON CONFLICT DO UPDATE SET value = value + 1;
 END;
-CREATE TRIGGER IF NOT EXISTS slide_updated AFTER UPDATE ON slides BEGIN
+CREATE TRIGGER IF NOT EXISTS slide_updated AFTER UPDATE OF id, path, fingerprint, outline, bytes, mtime_ns,
+    patient, site, label, center, mpp, contours, fields ON slides BEGIN
     INSERT INTO generations VALUES ('slides', 1) ON CONFLICT DO UPDATE SET value = value + 1;
 END;
 CREATE TRIGGER IF NOT EXISTS slide_deleted AFTER DELETE ON slides BEGIN
@@ -169,6 +173,9 @@ FROM_2 = "ALTER TABLE stages ADD COLUMN made_by TEXT NOT NULL DEFAULT '';"
 
 FROM_3 = f"ALTER TABLE slides ADD COLUMN parts TEXT NOT NULL DEFAULT '[]';{KNOWN_FAILURES}"
 """Version 3 knew the size and date of a slide's first file only."""
+
+FROM_4 = f"DROP TRIGGER IF EXISTS code_updated;DROP TRIGGER IF EXISTS slide_updated;{WATCH}{SEALS}"
+"""Rows of version 4 have no seals, and its triggers would take sealing a row for a change."""
 
 QUERY_LOG = """
 CREATE TABLE IF NOT EXISTS query_engines (signature TEXT PRIMARY KEY, resolved TEXT NOT NULL) STRICT;

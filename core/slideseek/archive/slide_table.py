@@ -18,9 +18,12 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
+from slideseek.archive.row_seals import damaged_rows, is_whole
+from slideseek.errors import DamagedError
 from slideseek.types import Int32, Mask, SlideRecord
 
 COLUMNS = ("path", "fingerprint", "patient", "site", "label", "center", "mpp", "contours", "fields")
+DAMAGED, ADD_AGAIN = "the record of slide {!r} in the catalogue is damaged", "add the slide again with its manifest"
 SCAN_ABOVE = 0.1
 """Share of the slides above which reading all of them is faster than looking up each one."""
 
@@ -86,25 +89,41 @@ class SlideTable:
         return int(self._db.execute("SELECT count(*) FROM slides").fetchone()[0])
 
     def __iter__(self) -> Iterator[SlideRow]:
-        for row in self._db.execute("SELECT * FROM slides ORDER BY id").fetchall():
-            yield _slide(row)
+        """Yield the slides in the order of their ids, without those whose record is damaged."""
+        rows = self._db.execute("SELECT * FROM slides ORDER BY id").fetchall()
+        return (_slide(row) for row in rows if is_whole(row, "slides"))
+
+    def damaged(self) -> list[str]:
+        """Return the ids of slides whose record is not as it was written, sorted; an id may be what is damaged."""
+        return damaged_rows(self._db, "slides")
 
     def get(self, slide_id: str) -> SlideRow | None:
-        """Return the slide with an id, if there is one."""
-        row = self._db.execute("SELECT * FROM slides WHERE id = ?", (slide_id,)).fetchone()
+        """Return the slide with an id, if there is one; `DamagedError` if its record is damaged."""
+        row = self._row(slide_id)
+        if row and not is_whole(row, "slides"):
+            raise DamagedError(DAMAGED.format(slide_id), ADD_AGAIN)
         return _slide(row) if row else None
+
+    def whole(self, slide_id: str) -> SlideRow | None:
+        """Return the slide with an id, if there is one and its record is not damaged."""
+        row = self._row(slide_id)
+        return _slide(row) if row and is_whole(row, "slides") else None
 
     def ids(self) -> list[str]:
         """Return all slide ids, sorted."""
         return [row[0] for row in self._db.execute("SELECT id FROM slides ORDER BY id")]
 
     def some(self, slide_ids: Sequence[str]) -> list[SlideRow]:
-        """Return the slides with some ids, in that order; unknown ids are left out."""
+        """Return the slides with some ids, in that order; unknown ids and damaged records are left out."""
         if len(slide_ids) > SCAN_ABOVE * len(self):
             wanted = dict.fromkeys(slide_ids)
             found = {row.id: row for row in self if row.id in wanted}
             return [found[slide_id] for slide_id in slide_ids if slide_id in found]
-        return [row for slide_id in slide_ids if (row := self.get(slide_id)) is not None]
+        return [row for slide_id in slide_ids if (row := self.whole(slide_id)) is not None]
+
+    def _row(self, slide_id: str) -> sqlite3.Row | None:
+        found: sqlite3.Row | None = self._db.execute("SELECT * FROM slides WHERE id = ?", (slide_id,)).fetchone()
+        return found
 
     def field(self, name: str) -> dict[str, Any]:
         """Return one column of the table by slide id; `fields` as JSON text."""
@@ -131,14 +150,14 @@ class SlideTable:
     def by_fingerprint(self, fingerprint: str) -> list[SlideRow]:
         """Return the slides that have this content."""
         rows = self._db.execute("SELECT * FROM slides WHERE fingerprint = ? ORDER BY id", (fingerprint,))
-        return [_slide(row) for row in rows.fetchall()]
+        return [_slide(row) for row in rows.fetchall() if is_whole(row, "slides")]
 
     def put(self, slide: SlideRow) -> None:
         """Insert or update a slide."""
         record = slide.record
         added = datetime.now(UTC).isoformat(timespec="seconds")
         self._db.execute(
-            "INSERT INTO slides VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT (id) DO UPDATE SET"
+            "INSERT INTO slides VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,0) ON CONFLICT (id) DO UPDATE SET"
             " path = excluded.path, fingerprint = excluded.fingerprint, outline = excluded.outline,"
             " bytes = excluded.bytes, mtime_ns = excluded.mtime_ns, patient = excluded.patient,"
             " site = excluded.site, label = excluded.label, center = excluded.center, mpp = excluded.mpp,"
@@ -248,5 +267,7 @@ class SlideColumns:
     def _free(self) -> dict[str, Mapping[str, str]]:
         """The free fields of every slide of the archive, by id."""
         known = self._slides.field("fields")
+        for slide_id in self._slides.damaged():  # whatever is in them
+            known.pop(slide_id, None)
         parsed = json.loads(f"[{','.join(known.values())}]")  # four times as fast as parsing each separately
         return dict(zip(known, parsed, strict=True))

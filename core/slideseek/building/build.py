@@ -20,7 +20,7 @@ from slideseek.archive.file_changes import take_in_changes
 from slideseek.archive.models import keep_training_logs, load_model, model_is_whole, save_model
 from slideseek.archive.recorded_stages import KnownFailure, ReadySlide
 from slideseek.archive.records import ModelRow
-from slideseek.archive.slide_table import SlideRow
+from slideseek.archive.slide_table import ADD_AGAIN, DAMAGED, SlideRow
 from slideseek.building.attempts import Attempts
 from slideseek.building.encoding import EarlyCodes, Encoding
 from slideseek.building.features import FeaturePhase
@@ -204,8 +204,12 @@ class Builder:
         with self.summary.timed("features"):
             ids = self.catalog.slides.ids()
             self.reporter.phase("features", len(ids))
-            lacking = self._lacking()
-            tried = set(lacking)
+            damaged = self.catalog.slides.damaged()
+            for slide_id in damaged:
+                self.summary.counts["failed"] += 1
+                self._show(SlideReport(slide_id, "failed", DAMAGED.format(slide_id), ADD_AGAIN))
+            lacking = [slide_id for slide_id in self._lacking() if slide_id not in damaged]
+            tried = {*lacking, *damaged}
             known = {slide_id: one for slide_id, one in self._known().items() if slide_id not in tried}
             out = tried.union(known, self.options.leave_out)
             done = [slide_id for slide_id in ids if slide_id not in out] if out else ids

@@ -29,7 +29,8 @@ from slideseek.types import Code
 class LiveIndex:
     """An engine's index, the columns of its slides, and notes about it.
 
-    notes: on the currently open index. slides: number of slides in the archive when it was opened.
+    notes: on the currently open index. damaged: ids of slides whose record is damaged, so that no mask can be trusted
+    to leave them out. slides: number of slides in the archive when it was opened.
     """
 
     index: CheckedIndex
@@ -42,6 +43,7 @@ class LiveIndex:
         self._codes: tuple[str, int] | None = None
         self._records = -1
         self.notes: tuple[str, ...] = ()
+        self.damaged: tuple[str, ...] = ()
         self.slides = 0
         self.refresh()
 
@@ -56,6 +58,8 @@ class LiveIndex:
                 return False
             if codes != self._codes:
                 self.index, self.notes = open_index(self._archive, self._engine, self._stages)
+            if records != self._records:
+                self.damaged = tuple(catalog.slides.damaged())
             self.columns = SlideColumns(catalog.slides, self.index.ids)
             self.slides = len(catalog.slides)
             self._codes, self._records = codes, records

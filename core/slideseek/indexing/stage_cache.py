@@ -103,8 +103,8 @@ class StageCache:
     def ready(self, engine: Engine) -> list[tuple[SlideRow, str]]:
         """Return the slides whose features are recorded, with the features' key, in slide order."""
         ready = self.catalog.work.ready(engine.feature_digest)
-        slides = self.catalog.slides.some([slide.slide_id for slide in ready])
-        return list(zip(slides, [slide.key for slide in ready], strict=True))
+        keys = {slide.slide_id: slide.key for slide in ready}
+        return [(slide, keys[slide.id]) for slide in self.catalog.slides.some(list(keys))]
 
     def sound(self, key: str) -> Payload | None:
         """Return what is stored under a key; None if it is missing or damaged and must be computed again."""

@@ -137,6 +137,20 @@ class Searcher:
         with `exclude_center` all slides of its centre are excluded too. options: `name=value` for this search, of the
         index or the reranker. rerank: whether to use the engine's reranker, if it has one.
         """
+        with self.archive.catalog.snapshot():  # hits and their records are of one version of the archive
+            return self._search(query, k, mode, where, include_same_patient, exclude_center, options, rerank)
+
+    def _search(
+        self,
+        query: Query,
+        k: int,
+        mode: Mode,
+        where: Sequence[str],
+        include_same_patient: bool,
+        exclude_center: bool,
+        options: Sequence[str],
+        rerank: bool,
+    ) -> Answer:
         filters = self._checked(query, k, mode, where)
         started = time.perf_counter()
         self._live.refresh()
@@ -243,7 +257,7 @@ class Searcher:
     def _shared_mask(self, query: Query, mode: Mode, filters: Sequence[Filter], exclude_center: bool) -> Mask:
         """Return which slides are candidates before patients are excluded: bool (n,)."""
         columns = self._live.columns
-        among: Mask = np.ones(len(self.index.ids), dtype=np.bool_)
+        among: Mask = ~columns.those(self._live.damaged)
         if mode == "vertical":
             among &= columns.among("site", [query.record.site])
         for condition in filters:
@@ -283,6 +297,11 @@ class Searcher:
     def _answer_notes(self, query: Query, mode: Mode, among: Mask, exclude_center: bool) -> list[str]:
         """Return the notes on an answer."""
         notes = [*self._notes, *self._live.notes]
+        if damaged := self._live.damaged:
+            notes.append(
+                f"the record of {', '.join(map(repr, damaged[:5]))}{' and more' if len(damaged) > 5 else ''} in the"
+                " catalogue is damaged, and the slide was left out: add it again with its manifest"
+            )
         if behind := self._live.slides - len(self.index.ids):
             notes.append(f"{behind} slide(s) of the archive are not in the index: see 'slideseek status'")
         if exclude_center and (unknown := int(np.count_nonzero(among & self._live.columns.among("center", [""])))):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
+from slideseek.config import parse_toml
 from slideseek.did_you_mean import did_you_mean
 from slideseek.errors import UsageError
 from slideseek.options import from_table
@@ -100,15 +100,13 @@ class BenchConfig:
 def read_bench_config(path: Path) -> dict[str, Any]:
     """Read the TOML of a configuration file as plain data."""
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return parse_toml(path.read_text(encoding="utf-8"), str(path))
     except OSError as error:
         raise UsageError(
             f"cannot read {path}: {error.strerror}", "'slideseek bench run --list' shows the bundled ones"
         ) from error
     except UnicodeDecodeError as error:
         raise UsageError(f"{path} is not UTF-8 text (byte {error.start})", "save it as UTF-8") from error
-    except tomllib.TOMLDecodeError as error:
-        raise UsageError(f"{path} is not TOML: {error}", "fix that line") from error
 
 
 def parse_bench_config(data: Mapping[str, Any], base: Path, source: str, registry: Registry) -> BenchConfig:

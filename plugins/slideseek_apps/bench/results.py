@@ -10,12 +10,12 @@ DIR/cells/KEY/training.csv, values.npz   (kind `training`)
 from __future__ import annotations
 
 import json
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
+from slideseek.config import parse_toml
 from slideseek.errors import SlideseekError
 from slideseek_apps.bench.ranked_lists import QueryHits, read_hits, read_rows
 
@@ -157,10 +157,7 @@ def read_results(folder: Path) -> Results:
     found = read_cells(folder)
     cells = _newest(found)
     path = folder / "bench.toml"
-    try:
-        config = tomllib.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-    except tomllib.TOMLDecodeError as error:
-        raise SlideseekError(f"{path} is not TOML: {error}", "restore it, or remove it") from error
+    config = parse_toml(path.read_text(encoding="utf-8"), str(path)) if path.is_file() else {}
     engines, protocols = (_names(config.get(name)) for name in ("engine", "protocol"))
 
     def order(cell: Cell) -> tuple[int, int, list[str], list[tuple[float, str]]]:

@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from slideseek.archive.archive import CATALOG_NAME, FOLDERS, Archive
+from slideseek.archive.slide_table import ADD_AGAIN
 from slideseek.config import EngineConfig
 from slideseek.digests import broken_seal, sha256_file
 from slideseek.engine import Engine
@@ -44,6 +45,10 @@ def look_at_archive(root: Path, everything: bool = False) -> Iterator[Finding]:
         return
     with archive:
         yield Finding(_AREA, "catalogue", "ok", f"readable, {counted(len(archive.catalog.slides), 'slide')}")
+        for table, keys in archive.catalog.damaged().items():
+            cause = f"{counted(len(keys), 'row')} of the table {table} damaged: {', '.join(keys[:5])}"
+            fix = ADD_AGAIN if table == "slides" else "run 'slideseek build --verify'; check the disk"
+            yield Finding(_AREA, "records", "fail", cause, fix)
         yield from _slides(archive)
         yield from look_at_payloads(archive, everything)
         try:

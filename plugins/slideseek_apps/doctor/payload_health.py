@@ -26,7 +26,7 @@ def look_at_payloads(archive: Archive, everything: bool) -> Iterator[Finding]:
         payload = archive.catalog.payload(key)
         if payload is None:
             absent += 1
-        elif payload.file is not None:
+        elif payload.file is not None or payload.kind == "features":
             files.append(payload)
         else:
             inside[payload.kind].append(payload.data is not None and digest_bytes(payload.data) == payload.sha256)

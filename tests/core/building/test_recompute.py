@@ -4,6 +4,8 @@ import sqlite3
 
 import pytest
 
+from slideseek.archive.row_seals import prepare
+
 STAGES = ("select", "featurize", "fit", "encode", "index")
 CONFIG = """
 [[engine]]
@@ -27,6 +29,7 @@ def built(tiny_archive, slideseek):
     (tiny_archive / "slideseek.toml").write_text(CONFIG)
     assert slideseek("build", "-a", tiny_archive).code == 0
     with sqlite3.connect(tiny_archive / "catalog.sqlite") as db:
+        prepare(db)
         db.execute("UPDATE stages SET updated = 'before'")
         db.execute("UPDATE models SET created = 'before'")
         db.execute("UPDATE indexes SET created = 'before'")
