@@ -155,9 +155,9 @@ def tiny_archive(tmp_path: Path, tiny_model: Path, tiny_slides: Path) -> Path:
     """An archive of the tiny slides, added and built."""
     archive = Path(shutil.copytree(tiny_model / "archive", tmp_path / "archive"))
     with contextlib.closing(sqlite3.connect(archive / "catalog.sqlite")) as catalog, catalog:
-        from slideseek.archive.row_seals import prepare
+        from slideseek.archive.catalog import with_seals
 
-        prepare(catalog)
+        with_seals(catalog)
         # The slides lie beside the archive, so their paths are absolute. That they moved is not a change of the slides.
         (changes,) = catalog.execute("SELECT value FROM generations WHERE settings = 'slides'").fetchone()
         moved = str(tiny_model / "slides"), str(tiny_slides)

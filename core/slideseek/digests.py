@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+import sqlite3
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import xxhash
 
@@ -89,3 +91,15 @@ def broken_seal(folder: Path, seals: Mapping[str, Seal], thorough: bool = False)
         except OSError:
             return name
     return ""
+
+
+def row_seal(*values: Any) -> int:
+    """Return the checksum of the values of a row in a database, texts as bytes."""
+    return crc32(repr(values).encode())
+
+
+def is_whole(row: sqlite3.Row, columns: Iterable[str]) -> bool:
+    """Return whether a row is as it was written: whether some of its columns match its `seal`."""
+    values = (row[name] for name in columns)
+    plain = (value.encode("utf-8", "surrogateescape") if isinstance(value, str) else value for value in values)
+    return bool(row_seal(*plain) == row["seal"])

@@ -15,10 +15,21 @@ from typing import Any
 
 from slideseek.archive.recorded_stages import RecordedStages
 from slideseek.archive.records import Finished, IndexRow, ModelRow, Payload, Stage, StageRecord
-from slideseek.archive.row_seals import SEALED, SEALS, damaged_rows, is_whole, prepare
-from slideseek.archive.schema import FROM_1, FROM_2, FROM_3, FROM_4, KNOWN_FAILURES, TABLES, VERSION, WATCH
+from slideseek.archive.schema import (
+    DAMAGED_ROWS,
+    FROM_1,
+    FROM_2,
+    FROM_3,
+    FROM_4,
+    KNOWN_FAILURES,
+    SEALED,
+    SEALS,
+    TABLES,
+    VERSION,
+    WATCH,
+)
 from slideseek.archive.slide_table import SlideTable
-from slideseek.digests import Seal
+from slideseek.digests import Seal, is_whole, row_seal
 from slideseek.errors import DamagedError, SlideseekError
 
 RECORDS = "slides"
@@ -50,7 +61,7 @@ class Catalog:
 
     def damaged(self) -> dict[str, list[str]]:
         """Return the keys of rows that are not as they were written, by table; tables without any are left out."""
-        found = {table: damaged_rows(self._db, table) for table in SEALED}
+        found = {table: [str(row[0]) for row in self._db.execute(query)] for table, query in DAMAGED_ROWS.items()}
         return {table: keys for table, keys in found.items() if keys}
 
     def close(self) -> None:
@@ -94,19 +105,19 @@ class Catalog:
         row = self._db.execute(
             "SELECT * FROM stages WHERE slide_id = ? AND stage = ? AND settings = ?", (slide_id, stage, settings)
         ).fetchone()
-        return _stage(row) if row and is_whole(row, "stages") else None
+        return _stage(row) if row and is_whole(row, SEALED["stages"]) else None
 
     def stages(self, stage: Stage | None = None, settings: str | None = None) -> list[StageRecord]:
         """Return stage records in slide order: all, or those of one stage and settings."""
         query = "SELECT * FROM stages WHERE (?1 IS NULL OR stage = ?1) AND (?2 IS NULL OR settings = ?2)"
         rows = self._db.execute(f"{query} ORDER BY slide_id, stage", (stage, settings))
-        return [_stage(row) for row in rows if is_whole(row, "stages")]
+        return [_stage(row) for row in rows if is_whole(row, SEALED["stages"])]
 
     def unreadable(self, settings: Iterable[str]) -> list[StageRecord]:
         """Return the records of features of slides with undecodable regions, in slide order."""
         query = "SELECT * FROM stages WHERE stage = 'featurize' AND settings = ? AND unreadable > 0"
         rows = (row for name in settings for row in self._db.execute(query, (name,)))
-        found = [_stage(row) for row in rows if is_whole(row, "stages")]
+        found = [_stage(row) for row in rows if is_whole(row, SEALED["stages"])]
         return sorted(found, key=lambda record: record.slide_id)
 
     def finished(self, slide_id: str, stage: Stage, settings: str) -> Finished | None:
@@ -219,13 +230,13 @@ class Catalog:
     def engine(self, name: str, signature: str) -> dict[str, Any] | None:
         """Return an engine's resolved configuration from its last build, if its signature is still the same."""
         row = self._db.execute("SELECT * FROM engines WHERE name = ?", (name,)).fetchone()
-        same = row and row["signature"] == signature and is_whole(row, "engines")
+        same = row and row["signature"] == signature and is_whole(row, SEALED["engines"])
         return dict(json.loads(row["resolved"])) if same else None
 
     def last_engine(self, name: str) -> dict[str, Any] | None:
         """Return an engine's resolved configuration from its last build, whatever has changed since."""
         row = self._db.execute("SELECT * FROM engines WHERE name = ?", (name,)).fetchone()
-        return dict(json.loads(row["resolved"])) if row and is_whole(row, "engines") else None
+        return dict(json.loads(row["resolved"])) if row and is_whole(row, SEALED["engines"]) else None
 
     def put_engine(self, name: str, signature: str, resolved: Mapping[str, Any]) -> None:
         """Store an engine's resolved configuration."""
@@ -234,7 +245,7 @@ class Catalog:
     def model(self, settings: str) -> ModelRow | None:
         """Return the current model for an encoder's settings, if it was fitted."""
         row = self._db.execute("SELECT * FROM models WHERE settings = ?", (settings,)).fetchone()
-        if row is None or not is_whole(row, "models"):
+        if row is None or not is_whole(row, SEALED["models"]):
             return None
         files = {inside(name): sha256 for name, sha256 in json.loads(row["files"]).items()}
         return ModelRow(**{**_plain(row), "folder": inside(row["folder"]), "files": files})
@@ -252,7 +263,7 @@ class Catalog:
     def index(self, engine: str) -> IndexRow | None:
         """Return the saved index of an engine, if there is one."""
         row = self._db.execute("SELECT * FROM indexes WHERE engine = ?", (engine,)).fetchone()
-        if row is None or not is_whole(row, "indexes"):
+        if row is None or not is_whole(row, SEALED["indexes"]):
             return None
         seals = {inside(name): Seal.of(stored) for name, stored in json.loads(row["files"]).items()}
         return IndexRow(**{**_plain(row), "folder": inside(row["folder"]), "files": seals})
@@ -323,7 +334,7 @@ def _stage(row: sqlite3.Row) -> StageRecord:
 
 def _payload(row: sqlite3.Row) -> Payload:
     """Return a stored result; of a damaged row nothing but its key, so that its check fails wherever it is read."""
-    if not is_whole(row, "payloads"):
+    if not is_whole(row, SEALED["payloads"]):
         return Payload(row["key"], row["kind"], {}, sha256="")
     file = row["file"] and inside(row["file"])
     return Payload(row["key"], row["kind"], json.loads(row["meta"]), sha256=row["sha256"], data=row["data"], file=file)
@@ -368,7 +379,7 @@ def connect(path: Path, create: bool = False) -> sqlite3.Connection:
     how = "" if writable else "?immutable=1" if _is_frozen(path) else "?mode=ro"
     where = path.absolute().as_uri() + how
     connection = sqlite3.connect(where, uri=True, isolation_level=None, timeout=30, check_same_thread=False)
-    prepare(connection)
+    with_seals(connection)
     try:
         if writable:
             connection.execute("PRAGMA journal_mode = WAL")
@@ -402,6 +413,12 @@ def connect(path: Path, create: bool = False) -> sqlite3.Connection:
         connection.executescript(f"BEGIN IMMEDIATE;{steps}PRAGMA user_version = {VERSION};COMMIT;")
     connection.row_factory = sqlite3.Row
     return connection
+
+
+def with_seals(db: sqlite3.Connection) -> None:
+    """Give a connection the function that seals rows, and texts that are not UTF-8, as a damaged row may have."""
+    db.create_function("row_seal", -1, row_seal, deterministic=True)
+    db.text_factory = lambda stored: stored.decode("utf-8", "surrogateescape")
 
 
 def _is_writable(path: Path) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from slideseek.archive.row_seals import SEALS
+from collections.abc import Mapping
 
 VERSION = 5
 
@@ -155,6 +155,48 @@ DELETE FROM stages WHERE stage <> 'select' AND status <> 'failed'
 {WATCH}
 """
 """Saved indexes are dropped: version 1 did not list what changed after they were saved."""
+
+SEALED: Mapping[str, tuple[str, ...]] = {
+    "slides": (
+        *("id", "path", "fingerprint", "outline", "bytes", "mtime_ns", "patient", "site", "label", "center", "mpp"),
+        *("contours", "fields", "added", "parts"),
+    ),
+    "stages": (
+        *("slide_id", "stage", "settings", "key", "status", "cause", "fix", "notes", "attempts", "seconds", "items"),
+        *("bytes", "unreadable", "filled", "updated", "made_by"),
+    ),
+    "payloads": ("key", "kind", "meta", "file", "sha256"),
+    "models": ("settings", "key", "folder", "learnt_from", "files", "slides", "seconds", "created"),
+    "engines": ("name", "signature", "resolved"),
+    "indexes": ("engine", "settings", "codes", "generation", "folder", "files", "slides", "bytes", "created"),
+}
+"""The sealed columns by table, its key first; the bytes of a payload have a SHA-256 of their own."""
+
+
+_NUMBERS = frozenset(
+    ("bytes", "mtime_ns", "mpp", "attempts", "seconds", "items", "unreadable", "filled", "slides", "generation")
+)
+DAMAGED_ROWS: dict[str, str] = {}
+"""SQL for the keys of rows that are not as they were written, by table."""
+
+# SQLite checks the structure of its pages, not their content: a flipped bit in a patient or a path would go unnoticed.
+# Triggers seal a row whenever it is written, so no code path can forget it; a program without the function `row_seal`
+# cannot write these tables at all. Texts are passed as bytes: a flipped bit can make them anything but UTF-8.
+SEALS = ""
+"""Seals every row there is, and from then on every row that is written."""
+
+for _table, _columns in SEALED.items():
+    _plain = f"CAST({' AS BLOB), CAST('.join(_columns)} AS BLOB)"
+    for _name in _NUMBERS:
+        _plain = f", {_plain},".replace(f", CAST({_name} AS BLOB),", f", {_name},")[2:-1]
+    _row = f"UPDATE {_table} SET seal = row_seal({_plain})"
+    DAMAGED_ROWS[_table] = f"SELECT {_columns[0]} FROM {_table} WHERE row_seal({_plain}) <> seal ORDER BY 1"
+    SEALS += (
+        f"ALTER TABLE {_table} ADD COLUMN seal INTEGER NOT NULL DEFAULT 0;{_row};"
+        f"CREATE TRIGGER {_table}_sealed AFTER INSERT ON {_table} BEGIN {_row} WHERE rowid = new.rowid; END;"
+        f"CREATE TRIGGER {_table}_sealed_again AFTER UPDATE OF {', '.join(_columns)} ON {_table}"
+        f" BEGIN {_row} WHERE rowid = new.rowid; END;"
+    )
 
 KNOWN_FAILURES = """
 CREATE TABLE known_failures (

@@ -18,7 +18,8 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from slideseek.archive.row_seals import damaged_rows, is_whole
+from slideseek.archive.schema import DAMAGED_ROWS, SEALED
+from slideseek.digests import is_whole
 from slideseek.errors import DamagedError
 from slideseek.types import Int32, Mask, SlideRecord
 
@@ -91,23 +92,23 @@ class SlideTable:
     def __iter__(self) -> Iterator[SlideRow]:
         """Yield the slides in the order of their ids, without those whose record is damaged."""
         rows = self._db.execute("SELECT * FROM slides ORDER BY id").fetchall()
-        return (_slide(row) for row in rows if is_whole(row, "slides"))
+        return (_slide(row) for row in rows if is_whole(row, SEALED["slides"]))
 
     def damaged(self) -> list[str]:
         """Return the ids of slides whose record is not as it was written, sorted; an id may be what is damaged."""
-        return damaged_rows(self._db, "slides")
+        return [str(row[0]) for row in self._db.execute(DAMAGED_ROWS["slides"])]
 
     def get(self, slide_id: str) -> SlideRow | None:
         """Return the slide with an id, if there is one; `DamagedError` if its record is damaged."""
         row = self._row(slide_id)
-        if row and not is_whole(row, "slides"):
+        if row and not is_whole(row, SEALED["slides"]):
             raise DamagedError(DAMAGED.format(slide_id), ADD_AGAIN)
         return _slide(row) if row else None
 
     def whole(self, slide_id: str) -> SlideRow | None:
         """Return the slide with an id, if there is one and its record is not damaged."""
         row = self._row(slide_id)
-        return _slide(row) if row and is_whole(row, "slides") else None
+        return _slide(row) if row and is_whole(row, SEALED["slides"]) else None
 
     def ids(self) -> list[str]:
         """Return all slide ids, sorted."""
@@ -150,7 +151,7 @@ class SlideTable:
     def by_fingerprint(self, fingerprint: str) -> list[SlideRow]:
         """Return the slides that have this content."""
         rows = self._db.execute("SELECT * FROM slides WHERE fingerprint = ? ORDER BY id", (fingerprint,))
-        return [_slide(row) for row in rows.fetchall() if is_whole(row, "slides")]
+        return [_slide(row) for row in rows.fetchall() if is_whole(row, SEALED["slides"])]
 
     def put(self, slide: SlideRow) -> None:
         """Insert or update a slide."""

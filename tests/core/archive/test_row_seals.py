@@ -7,8 +7,9 @@ import pytest
 
 from slideseek.archive import catalog as catalogs
 from slideseek.archive.archive import Archive
-from slideseek.archive.catalog import Catalog, inside
-from slideseek.archive.row_seals import SEALED, damaged_rows, prepare, row_seal
+from slideseek.archive.catalog import Catalog, inside, with_seals
+from slideseek.archive.schema import DAMAGED_ROWS, SEALED
+from slideseek.digests import row_seal
 from slideseek.errors import DamagedError, SlideseekError
 from slideseek.searching.searcher import Searcher
 
@@ -68,7 +69,7 @@ def test_damaged_json_is_never_a_traceback(tiny_archive, slideseek, table, colum
 @pytest.mark.parametrize("table", SEALED)
 def test_every_column_is_sealed(tiny_archive, table):
     with closing(sqlite3.connect(tiny_archive / "catalog.sqlite", isolation_level=None)) as db:
-        prepare(db)
+        with_seals(db)
         for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
             db.execute(f"DROP TRIGGER {name}")
         db.execute("PRAGMA ignore_check_constraints = ON")
@@ -77,14 +78,16 @@ def test_every_column_is_sealed(tiny_archive, table):
                 "INSERT INTO models VALUES ('s', 'k', 'models/k', '', '{}', 1, 0.5, '', ?)",
                 (row_seal(b"s", b"k", b"models/k", b"", b"{}", 1, 0.5, b""),),
             )
-        assert db.execute(f"SELECT count(*) FROM {table}").fetchone()[0] and damaged_rows(db, table) == []
+        assert (
+            db.execute(f"SELECT count(*) FROM {table}").fetchone()[0] and not db.execute(DAMAGED_ROWS[table]).fetchall()
+        )
         kinds = {row[1]: row[2] for row in db.execute(f"PRAGMA table_info({table})")}
         assert set(kinds) - {"seal", "data"} == set(SEALED[table]), "a new column is to be sealed"
         for column in SEALED[table]:
             other = f"ifnull({column}, '') || 'x'" if kinds[column] == "TEXT" else f"ifnull({column}, 0) + 1"
             db.execute("BEGIN")
             db.execute(f"UPDATE {table} SET {column} = {other} WHERE rowid = (SELECT min(rowid) FROM {table})")
-            assert len(damaged_rows(db, table)) == 1, column
+            assert len(db.execute(DAMAGED_ROWS[table]).fetchall()) == 1, column
             db.execute("ROLLBACK")
 
 

@@ -10,7 +10,7 @@ from slideseek.archive import slide_table
 from slideseek.archive.adding import StatedMpp, add_slides
 from slideseek.archive.archive import Archive
 from slideseek.archive.removing import remove_slides
-from slideseek.archive.row_seals import SEALED
+from slideseek.archive.schema import SEALED
 from slideseek.building import index_saving
 from slideseek.engine import Engine
 from slideseek.indexing import live_index

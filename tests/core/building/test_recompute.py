@@ -4,7 +4,7 @@ import sqlite3
 
 import pytest
 
-from slideseek.archive.row_seals import prepare
+from slideseek.archive.catalog import with_seals
 
 STAGES = ("select", "featurize", "fit", "encode", "index")
 CONFIG = """
@@ -29,7 +29,7 @@ def built(tiny_archive, slideseek):
     (tiny_archive / "slideseek.toml").write_text(CONFIG)
     assert slideseek("build", "-a", tiny_archive).code == 0
     with sqlite3.connect(tiny_archive / "catalog.sqlite") as db:
-        prepare(db)
+        with_seals(db)
         db.execute("UPDATE stages SET updated = 'before'")
         db.execute("UPDATE models SET created = 'before'")
         db.execute("UPDATE indexes SET created = 'before'")
