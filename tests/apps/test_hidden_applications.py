@@ -14,7 +14,7 @@ import pytest
 from slideseek.cli import cli
 from slideseek.plugins import load_registry
 
-APPLICATIONS = ("bench", "demo", "doctor", "interchange", "reports", "session", "testing", "viewer")
+APPLICATIONS = ("bench", "demo", "doctor", "interchange", "reports", "session", "testing", "viewer", "watch")
 REGISTERED = [e for e in load_registry(kinds=("command",)).registrations() if e.distribution == "slideseek"]
 
 # Runs command lines in one process from which an application is hidden, as if its folder had been deleted.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from slideseek.cli import EXIT_FAILED_SLIDES
-from slideseek.cli.options import archive_option, json_option, mpp_option
+from slideseek.cli.options import archive_option, json_option
 from slideseek.cli.output import print_json
 
 if TYPE_CHECKING:
@@ -42,28 +42,8 @@ if TYPE_CHECKING:
     "watched",
     type=click.Path(path_type=Path),
     metavar="FOLDER",
-    help="Take in the slides of FOLDER as they come, and build, until interrupted.",
+    help="Take in the slides of FOLDER as they come, and build, until interrupted: see 'slideseek watch'.",
 )
-@click.option(
-    "--settle",
-    default=10.0,
-    show_default=True,
-    type=click.FloatRange(min=0),
-    help="With --watch: seconds without a change before a file is read.",
-)
-@click.option(
-    "--poll",
-    default=5.0,
-    show_default=True,
-    type=click.FloatRange(min=0, min_open=True),
-    help="With --watch: seconds between looks at the folder.",
-)
-@click.option(
-    "--manifest",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="With --watch: CSV as in 'add', read again whenever it changes; only slides it lists are taken in.",
-)
-@mpp_option
 @json_option
 def command(
     folder: Path | None,
@@ -74,10 +54,6 @@ def command(
     patience: float,
     verify: bool,
     watched: Path | None,
-    settle: float,
-    poll: float,
-    manifest: Path | None,
-    mpp: float | None,
     as_json: bool,
 ) -> int:
     """Select, featurize, fit, encode and index what is not done yet.
@@ -90,15 +66,11 @@ def command(
     from slideseek.cli.progress import make_reporter
     from slideseek.errors import UsageError
 
-    options = BuildOptions(refit=refit, workers=workers, patience=patience, verify=verify, recompute=recompute)
     if watched is not None:
-        from slideseek.cli.watch import run_watch
-
         if refit or verify or recompute:
             raise UsageError("--watch cannot be combined with --refit, --verify or --recompute", "build first")
-        return run_watch(folder, names, options, (watched, settle, poll, manifest, mpp), as_json)
-    if manifest is not None or mpp is not None:
-        raise UsageError("--manifest and --mpp go with --watch", "'slideseek add' records slides for a build")
+        return _watch(watched=watched, folder=folder, names=names, workers=workers, patience=patience, as_json=as_json)
+    options = BuildOptions(refit=refit, workers=workers, patience=patience, verify=verify, recompute=recompute)
     with open_archive(folder) as archive, make_reporter() as reporter:
         reporter.loading("engines")
         summary = archive.build(names, options=options, reporter=reporter)
@@ -108,6 +80,18 @@ def command(
         else:
             _print(summary, reporter.counts)
     return EXIT_FAILED_SLIDES if summary.failures else 0
+
+
+def _watch(**given: Any) -> int:
+    """Run the command `watch` of an application."""
+    from slideseek.errors import PluginError
+
+    context = click.get_current_context()
+    group = context.find_root().command
+    command = group.get_command(context, "watch") if isinstance(group, click.Group) else None
+    if command is None:
+        raise PluginError("--watch needs the application 'watch', which is not installed", "install slideseek again")
+    return int(context.invoke(command, **given))
 
 
 def _data(summary: BuildSummary, counts: dict[Outcome, int]) -> dict[str, Any]:

@@ -17,11 +17,11 @@ from slideseek.archive.adding import StatedMpp
 from slideseek.archive.archive import Archive
 from slideseek.building.build import BuildOptions
 from slideseek.building.reporting import Silent
-from slideseek.building.watching import Arrivals, Watch, WatchOptions
 from slideseek.engine import make_engines
 from slideseek.errors import UsageError
 from slideseek.plugins import load_registry
 from slideseek.slides import content_fingerprint, reader
+from slideseek_apps.watch.watching import Arrivals, Watch, WatchOptions
 
 COUNT = 50
 CONFIG = """
@@ -264,16 +264,15 @@ def test_an_engine_must_be_fitted_before(tmp_path, slideseek):
         Watch(archive, [], WatchOptions(tmp_path / "nowhere"), BuildOptions(), Silent)
 
 
-def test_options_that_go_with_a_watch_only(place, slideseek):
+def test_options_that_do_not_go_with_a_watch(place, slideseek):
     root, folder = place
-    assert slideseek("build", "--mpp", "1.0", "-a", root).code == 2
     assert slideseek("build", "--watch", folder, "--verify", "-a", root).code == 2
 
 
 def test_the_command_ends_cleanly_on_sigterm(place, paint_tiny):
     root, folder = place
     paint_tiny(folder / "a.png", 1, True, side=96)
-    command = [sys.executable, "-m", "slideseek", "build", "--watch", folder, "--settle", "0", "--poll", "0.1"]
+    command = [sys.executable, "-m", "slideseek", "watch", folder, "--settle", "0", "--poll", "0.1"]
     process = subprocess.Popen(
         [*map(str, command), "--mpp", "1.0", "-a", str(root), "--json"], stdout=subprocess.PIPE, text=True
     )

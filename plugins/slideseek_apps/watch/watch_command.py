@@ -1,38 +1,81 @@
-"""`slideseek build --watch`: one line per event, until a signal."""
+"""`slideseek watch`: one line per event, until a signal."""
 
 from __future__ import annotations
 
 import json
 import signal
-from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
 
 import click
 
+from slideseek.cli.options import archive_option, json_option, mpp_option
 from slideseek.cli.output import problem_line, say, say_problem
 
 if TYPE_CHECKING:
-    from slideseek.building.build import BuildOptions
-    from slideseek.building.watching import WatchEvent
+    from slideseek_apps.watch.watching import WatchEvent
 
 
-def run_watch(
+@click.command()
+@click.argument("watched", metavar="FOLDER", type=click.Path(path_type=Path))
+@archive_option
+@click.option("--engine", "names", multiple=True, help="Build only this engine (may be repeated; default: all).")
+@click.option(
+    "--workers", default=1, show_default=True, type=click.IntRange(0, 64), help="Slides to read ahead while computing."
+)
+@click.option(
+    "--patience",
+    default=600.0,
+    show_default=True,
+    type=click.FloatRange(min=0, min_open=True),
+    help="Give up on a slide after this many seconds without progress in reading it.",
+)
+@click.option(
+    "--settle",
+    default=10.0,
+    show_default=True,
+    type=click.FloatRange(min=0),
+    help="Seconds without a change before a file is read.",
+)
+@click.option(
+    "--poll",
+    default=5.0,
+    show_default=True,
+    type=click.FloatRange(min=0, min_open=True),
+    help="Seconds between looks at the folder.",
+)
+@click.option(
+    "--manifest",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="CSV as in 'add', read again whenever it changes; only slides it lists are taken in.",
+)
+@mpp_option
+@json_option
+def command(
+    watched: Path,
     folder: Path | None,
-    names: Sequence[str],
-    options: BuildOptions,
-    given: tuple[Path, float, float, Path | None, float | None],
+    names: tuple[str, ...],
+    workers: int,
+    patience: float,
+    settle: float,
+    poll: float,
+    manifest: Path | None,
+    mpp: float | None,
     as_json: bool,
 ) -> int:
-    """Watch a folder until SIGINT or SIGTERM, then return 0. given: folder, settle, poll, manifest and mpp."""
+    """Take in the slides of FOLDER as they come, and build, until interrupted.
+
+    A file is read only when it has stopped changing. A watch can be stopped at any time and started again.
+    """
     from slideseek.api import open_archive
     from slideseek.archive.adding import StatedMpp
-    from slideseek.building.watching import Watch, WatchOptions
+    from slideseek.building.build import BuildOptions
     from slideseek.cli.progress import LineReporter
     from slideseek.indexing.live_index import open_engine
+    from slideseek_apps.watch.watching import Watch, WatchOptions
 
-    watched, settle, poll, manifest, mpp = given
+    options = BuildOptions(workers=workers, patience=patience)
     what = WatchOptions(watched, settle, poll, manifest, StatedMpp(mpp) if mpp is not None else None)
     former = signal.signal(signal.SIGTERM, _interrupt)
     try:

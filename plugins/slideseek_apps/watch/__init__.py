@@ -1,0 +1,1 @@
+"""Watch a folder: take in slides as they come, and build."""
