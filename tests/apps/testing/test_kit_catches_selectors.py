@@ -314,6 +314,9 @@ class RandomTissue(ShowsTissue):
 class ShowsGlass(ShowsTissue):
     """Shows what it does not choose from."""
 
+    def select(self, slide: Slide) -> Patches:
+        return Stained.select(self, slide)
+
     def find_tissue(self, slide: Slide, thumbnail: UInt8) -> Mask:
         return ~ShowsTissue.find_tissue(self, slide, thumbnail)
 
