@@ -24,7 +24,7 @@ from slideseek.plugins import Registry
 from slideseek.types import Bag, Code, CodeSpec, Float32, Float64, Hit, Mask, Patches, UInt8
 
 DEBUG_VARIABLE = "SLIDESEEK_DEBUG"
-FIX_PLUGIN = "update the plugin or use another component; 'slideseek plugins check' shows what is wrong"
+FIX_PLUGIN = "update the plugin or use another component; 'slideseek plugins check' or SLIDESEEK_DEBUG=1 shows more"
 
 Given = ParamSpec("Given")
 Returned = TypeVar("Returned")

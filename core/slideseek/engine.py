@@ -400,7 +400,7 @@ def check_parts(encoder: Any, features: Collection[str], owner: Owner, where: st
         if implements(part, Trainable) and not implements(encoder, Trainable):
             raise UsageError(
                 f"{where}.{name}: {type(part).__name__} has to be fitted, and {owner} does not fit it",
-                "use an encoder there that learns nothing",
+                "use an encoder there that learns nothing, or name Trainable as a base class and fit it in fit()",
             )
         check_parts(part, features, owner, f"{where}.{name}")
 

@@ -4,6 +4,7 @@ What counts is part of the key of every result, so results never outlive the cod
 
 - a component that declares `code_revision` counts by its distribution and that number, in every version;
 - any other counts by its distribution, version and import string;
+- one that inherits from a class of another package also counts by the revision of that class;
 - one that is being edited (an editable install, a plugin file) also counts by the source of its package and of the
   modules of its base classes.
 """
@@ -27,18 +28,23 @@ FIRST_REVISION = 1
 
 @dataclass(frozen=True, slots=True)
 class Maker:
-    """The code behind a component. revision: as declared, None if it is not. source: digest of files being edited."""
+    """The code behind a component. revision: as declared, None if it is not. source: digest of files being edited.
+
+    inherited: revisions after the first one of base classes in other packages.
+    """
 
     distribution: str
     version: str
     target: str
     revision: int | None
     source: str
+    inherited: tuple[int, ...] = ()
 
     def __str__(self) -> str:
         parts = [f"{self.distribution} {self.version}"]
         if self.revision is not None and self.distribution != PROJECT:
             parts.append(f"revision {self.revision}")
+        parts += [f"base class of revision {number}" for number in self.inherited]
         if self.source:
             parts.append(f"source {self.source[:12]}")
         return ", ".join(parts)
@@ -49,22 +55,25 @@ class Maker:
         if self.distribution == PROJECT and self.revision == FIRST_REVISION:
             return None
         if self.revision is not None:
-            return [self.distribution, self.revision, self.source]
-        return [self.distribution, self.version, self.target, self.source]
+            return [self.distribution, self.revision, self.source, *self.inherited]
+        return [self.distribution, self.version, self.target, self.source, *self.inherited]
 
 
 def maker_of(entry: Registration, component: Any) -> Maker:
     """Return the maker of a component that was registered as `entry`."""
     kind = type(component)
     # A revision inherited from a class of another package says nothing about the code of this one.
-    own = [base for base in kind.__mro__ if base.__module__.partition(".")[0] == kind.__module__.partition(".")[0]]
-    revision = next((vars(base)["code_revision"] for base in own if "code_revision" in vars(base)), None)
+    package = kind.__module__.partition(".")[0]
+    stated = [(base.__module__.partition(".")[0] == package, vars(base).get("code_revision")) for base in kind.__mro__]
+    revision = next((number for own, number in stated if own and number is not None), None)
+    inherited = tuple(number for own, number in stated if not own and number not in (None, FIRST_REVISION))
     if revision is not None and type(revision) is not int:
         raise PluginError(
             f"{entry.kind} {entry.name!r} of {entry.owner}: code_revision is {revision!r}, not a whole number",
             "declare code_revision: ClassVar[int] = 1",
         )
-    return Maker(entry.distribution, entry.version, entry.target, revision, _source(kind) if entry.editable else "")
+    source = _source(kind) if entry.editable else ""
+    return Maker(entry.distribution, entry.version, entry.target, revision, source, inherited)
 
 
 def _source(kind: type[Any]) -> str:

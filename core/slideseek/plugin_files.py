@@ -14,8 +14,10 @@ from pathlib import Path
 
 from slideseek.digests import sha256_file
 from slideseek.errors import SlideseekError
+from slideseek.plugins import COMPONENT_KINDS, HOOKS
 
 TRUST_VARIABLE = "SLIDESEEK_TRUST"
+USED = [HOOKS[kind] for kind in COMPONENT_KINDS]
 
 
 def plugin_files(root: Path, names: Sequence[str]) -> Iterator[tuple[str, str, Callable[[], object]]]:
@@ -25,7 +27,7 @@ def plugin_files(root: Path, names: Sequence[str]) -> Iterator[tuple[str, str, C
         try:
             version = sha256_file(file)[:12]
         except OSError as error:
-            yield name, "-", _failing(f"{file} cannot be read ({error.strerror})")
+            yield name, "-", _failing(f"{file} cannot be read ({error.strerror}): copy it there first")
             continue
         if not file.is_relative_to(root.resolve()):
             yield name, version, _failing(f"{file} lies outside the archive's folder: move it there")
@@ -63,6 +65,9 @@ def _load(file: Path, version: str) -> object:
     sys.modules[name] = module  # before it runs: its dataclasses look up their module
     try:
         spec.loader.exec_module(module)
+        # Readers, commands and kinds of data are the same for every archive, and are found before one is opened.
+        if unused := [hook for hook in HOOKS.values() if hook not in USED and hasattr(module, hook)]:
+            raise SlideseekError(f"{unused[0]} works only in an installed plugin ('slideseek plugins new')")
     except BaseException:
         del sys.modules[name]
         raise

@@ -92,3 +92,19 @@ def test_a_file_that_fails_is_one_line(archive, slideseek, monkeypatch):
     (archive / "spread.py").write_text("1 / 0\n")
     done = slideseek("build", "-a", archive)
     assert done.code == 2 and "ZeroDivisionError: division by zero" in done.err and "Traceback" not in done.err
+
+
+def test_a_file_that_registers_readers_is_refused(archive, slideseek, monkeypatch):
+    monkeypatch.setenv("SLIDESEEK_TRUST", str(archive))
+    hook = "\n\n@hookimpl\ndef register_readers(register):\n    register('own', 'own:Own', 'own files')\n"
+    (archive / "spread.py").write_text(PLUGIN + hook)
+    assert "register_readers works only in an installed plugin" in slideseek("plugins", "list", "-a", archive).out
+
+
+def test_list_show_and_check_see_the_files_of_an_archive(archive, slideseek, monkeypatch):
+    missing = slideseek("plugins", "show", "spread", "-a", archive)
+    assert missing.code == 2 and "is not trusted" in missing.err
+    monkeypatch.setenv("SLIDESEEK_TRUST", str(archive))
+    assert "spread.py" in slideseek("plugins", "list", "-a", archive).out
+    assert "The standard deviation" in slideseek("plugins", "show", "spread", "-a", archive).out
+    assert "empty_bag_is_refused" in slideseek("plugins", "check", "spread", "-a", archive).out

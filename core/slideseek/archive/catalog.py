@@ -13,7 +13,7 @@ from functools import cached_property
 from pathlib import Path, PurePath
 from typing import Any
 
-from slideseek.archive.recorded_stages import RecordedStages
+from slideseek.archive.recorded_stages import READ_BY, RecordedStages
 from slideseek.archive.records import Finished, IndexRow, ModelRow, Payload, Stage, StageRecord
 from slideseek.archive.schema import (
     DAMAGED_ROWS,
@@ -204,6 +204,13 @@ class Catalog:
         where = "FROM stages WHERE stage = ? AND settings = ?"
         self._db.execute(f"DELETE FROM payloads WHERE key IN (SELECT key {where})", (stage, settings))
         self._db.execute(f"DELETE {where}", (stage, settings))
+
+    def drop_read(self, slide_id: str) -> None:
+        """Drop all that was computed from a slide's pixels as a plugin read them, also for copies of the slide."""
+        keys = f"SELECT key FROM stages WHERE slide_id = ? AND (stage = 'encode' OR instr(made_by, '{READ_BY}'))"
+        found = [(row[0],) for row in self._db.execute(keys, (slide_id,)).fetchall()]
+        for table in ("payloads", "stages"):
+            self._db.executemany(f"DELETE FROM {table} WHERE key = ?", found)
 
     def drop_model(self, settings: str) -> None:
         """Forget the model for an encoder's settings; it will be fitted again."""

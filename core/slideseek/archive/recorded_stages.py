@@ -8,6 +8,9 @@ from dataclasses import dataclass
 
 from slideseek.archive.records import Stage
 
+READ_BY = "; read by "
+"""Between the maker of a result and the plugin that read the slide's pixels for it."""
+
 _DONE = "SELECT slide_id FROM stages WHERE stage = ? AND settings = ? AND status = 'done'"
 
 
@@ -66,6 +69,12 @@ class RecordedStages:
             wanted,
         )
         return {row[0]: KnownFailure(*row) for row in rows}
+
+    def read_by(self, settings: tuple[str, str]) -> list[tuple[str, str]]:
+        """Return the slides whose pixels a plugin read for patches and features, each with what is kept of it."""
+        query = f"""SELECT slide_id, made_by FROM stages WHERE stage IN ('select', 'featurize')
+            AND settings IN (?, ?) AND instr(made_by, '{READ_BY}') ORDER BY 1"""
+        return [(row[0], row[1].partition(READ_BY)[2]) for row in self._db.execute(query, settings)]
 
     def to_encode(self, features: str, codes: str) -> list[str]:
         """Return the ids of the slides with features but without a code, sorted."""

@@ -18,7 +18,8 @@ class StageRecord:
 
     key: content-and-settings key of the result. items: patches, features or code rows. seconds: wall time of
     the last attempt. unreadable: regions that could not be decoded. filled: pixels filled with background. made_by:
-    distribution and version of the component; "" for results of an older slideseek.
+    distribution and version of the component, and the reader if a plugin read the pixels; "" for results of an older
+    slideseek.
     """
 
     slide_id: str

@@ -103,6 +103,7 @@ CREATE TABLE runs (
 WATCH = """
 CREATE INDEX IF NOT EXISTS stages_done ON stages (stage, settings, status, slide_id);
 CREATE INDEX IF NOT EXISTS stages_unreadable ON stages (stage, settings) WHERE unreadable > 0;
+CREATE INDEX IF NOT EXISTS stages_read_by ON stages (stage, settings) WHERE instr(made_by, '; read by ');
 CREATE TABLE IF NOT EXISTS code_changes (
     settings TEXT NOT NULL,
     slide_id TEXT NOT NULL,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from slideseek.archive.recorded_stages import READ_BY
 from slideseek.archive.records import Payload, Stage, StageRecord
 from slideseek.archive.slide_table import SlideRow
 from slideseek.building.prefetch import Facts
@@ -55,7 +56,7 @@ class Attempts:
             for area in self._summary.tissue:
                 self._summary.tissue[area] += float(payload.meta.get(area, 0.0))
         self._summary.stage_seconds.setdefault(stage, []).append(seconds)
-        root = self._stages.archive.root
+        root, made_by = self._stages.archive.root, engine.resolved.makers.get(KIND_OF_STAGE[stage], "")
         record = StageRecord(
             slide.id,
             stage,
@@ -70,7 +71,7 @@ class Attempts:
             bytes=(root / payload.file).stat().st_size if payload.file else len(payload.data or b""),
             unreadable=facts.unreadable if facts else 0,
             filled=facts.filled if facts else 0,
-            made_by=engine.resolved.makers.get(KIND_OF_STAGE[stage], ""),
+            made_by=READ_BY.join(filter(None, (made_by, facts.read_by if facts else ""))),
         )
         self._stages.keep(record, payload)
         return SlideReport(slide.id, "failed" if cause else "ok", cause, fix, record.notes)

@@ -25,7 +25,7 @@ from slideseek.building.attempts import Attempts
 from slideseek.building.encoding import EarlyCodes, Encoding
 from slideseek.building.features import FeaturePhase
 from slideseek.building.index_saving import save_early, save_index
-from slideseek.building.recompute import RecomputeStage, drop_for_recompute
+from slideseek.building.recompute import RecomputeStage, drop_for_recompute, drop_of_changed_readers
 from slideseek.building.reporting import BuildSummary, Reporter, SlideReport
 from slideseek.building.run_report import write_run_report
 from slideseek.digests import digest
@@ -117,7 +117,7 @@ class Builder:
         return self.summary
 
     def _take_in_changes(self) -> None:
-        """Notice slide files that were replaced or touched since they were added."""
+        """Notice slide files that were replaced or touched since they were added, and readers that have changed."""
         sets = [engine.select_digest for engine in self.engines if engine.resolved.imported]
 
         def imported(slide_id: str) -> bool:
@@ -125,7 +125,8 @@ class Builder:
 
         with self.summary.timed("files"):
             changes = take_in_changes(self.archive, imported, self.options.verify, self.options.leave_out)
-        for note in changes.notes():
+            read = drop_of_changed_readers(self.archive, self.engines, self.stages)
+        for note in (*changes.notes(), *read):
             self._note(note)
 
     def _keep_engines(self) -> None:

@@ -60,12 +60,13 @@ class SlideTask:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What is known about a slide's pixels so far: µm per level-0 pixel, notes, and what could not be read."""
+    """What is known about a slide's pixels: µm per level-0 pixel, notes, what could not be read, and the reader."""
 
     mpp: float
     notes: tuple[str, ...] = ()
     unreadable: int = 0
     filled: int = 0
+    read_by: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +126,7 @@ def read_slide(task: SlideTask, max_unreadable: float = MAX_UNREADABLE) -> Itera
 
         def facts(*more: str, unreadable: int = 0, filled: int = 0) -> Facts:
             notes = (*slide.notes, *filter(None, more))
-            return Facts(slide.mpp, notes, slide.unreadable + unreadable, slide.filled + filled)
+            return Facts(slide.mpp, notes, slide.unreadable + unreadable, slide.filled + filled, slide.read_by)
 
         for selection in task.selections:
             started = time.perf_counter()

@@ -7,9 +7,11 @@ from contextlib import suppress
 from typing import Literal, TypeAlias, get_args
 
 from slideseek.archive.archive import Archive
+from slideseek.archive.file_changes import named
+from slideseek.building.parts import Parts
 from slideseek.engine import Engine
 from slideseek.errors import SlideseekError
-from slideseek.indexing.live_index import open_engine
+from slideseek.indexing.live_index import changed_readers, open_engine
 from slideseek.indexing.stage_cache import StageCache
 
 RecomputeStage: TypeAlias = Literal["select", "featurize", "fit", "encode", "index"]
@@ -36,6 +38,20 @@ def drop_for_recompute(
                 catalog.drop_results("featurize", engine.feature_digest)
             if first == "select":
                 catalog.drop_results("select", engine.select_digest)
+
+
+def drop_of_changed_readers(archive: Archive, engines: Sequence[Engine], stages: StageCache) -> list[str]:
+    """Drop what was computed from pixels that a reader now reads with other code; return a note on each change."""
+    changes: dict[str, dict[str, None]] = {}
+    for engine in engines:
+        for change, ids in changed_readers(archive, engine).items():
+            changes.setdefault(change, {}).update(dict.fromkeys(ids))
+            for slide in archive.catalog.slides.some(ids):
+                Parts(archive.root, engine.feature_digest, stages.key(engine, "featurize", slide)).remove()
+    with archive.catalog.transaction():
+        for slide_id in (slide_id for ids in changes.values() for slide_id in ids):
+            archive.catalog.drop_read(slide_id)
+    return [f"{change}: all it read of {named(ids)} is computed again" for change, ids in changes.items()]
 
 
 def _sharing(archive: Archive, engines: Sequence[Engine], first: RecomputeStage) -> list[Engine]:

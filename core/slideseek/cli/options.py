@@ -42,7 +42,7 @@ HOW_TO_GIVE = {
     "patient": "pass --patient",
     "center": "pass --center",
     "mpp": "pass --mpp",
-    "options": "pass --set NAME=VALUE",
+    "options": "pass --set NAME=VALUE; 'slideseek plugins show' lists the options of a component",
 }
 """How to pass each search parameter on the command line, for error messages."""
 

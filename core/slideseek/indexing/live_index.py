@@ -22,7 +22,7 @@ from slideseek.digests import broken_seal
 from slideseek.engine import Engine, make_engine, recall_engine, signature, unpack_resolved
 from slideseek.errors import DamagedError, one_line
 from slideseek.indexing.stage_cache import StageCache
-from slideseek.plugins import ComponentKind, Registry
+from slideseek.plugins import Kind, Registry
 from slideseek.types import Code
 
 
@@ -73,20 +73,39 @@ def open_engine(archive: Archive, config: EngineConfig, registry: Registry) -> E
     return recall_engine(config, registry, packed) if packed else make_engine(config, registry)
 
 
-def changed_makers(archive: Archive, engine: Engine) -> dict[ComponentKind, str]:
-    """Return, by kind, the components whose code has changed since the last build although their options have not.
+def changed_makers(archive: Archive, engine: Engine) -> dict[Kind, str]:
+    """Return, by kind, the plugins whose code has changed since the last build although their options have not.
 
     Their results, and all that depend on them, are not used until they are computed again.
     """
     packed = archive.catalog.last_engine(engine.name)
     if packed is None:
         return {}
-    then, found = unpack_resolved(packed), {}
+    then, found = unpack_resolved(packed), dict[Kind, str]()
     for kind, now in engine.resolved.settings.items():
         before = then.settings.get(kind)
         if before is not None and before != now and _options(before) == _options(now):
             use, old, new = now["use"], then.makers.get(kind, "an older slideseek"), engine.resolved.makers[kind]
             found[kind] = f"{kind} {use!r} was {old}, and is now {new}"
+    if readers := changed_readers(archive, engine):
+        found["reader"] = "; ".join(readers)
+    return found
+
+
+def changed_readers(archive: Archive, engine: Engine) -> dict[str, list[str]]:
+    """Return the slides whose pixels were read by other code than their reader has now, by what has changed.
+
+    A slide whose reader is not installed keeps its results.
+    """
+    from slideseek.slides.reader import installed_readers
+
+    read, found = archive.catalog.work.read_by((engine.select_digest, engine.feature_digest)), dict[str, list[str]]()
+    now = {text.partition(" ")[0]: text for *_, text in installed_readers()[0]} if read else {}
+    for slide_id, before in read:
+        name, code, maker = before.split(" ", 2)
+        _, code_now, maker_now = now.get(name, before).split(" ", 2)
+        if code_now != code:
+            found.setdefault(f"reader {name!r} was {maker}, and is now {maker_now}", []).append(slide_id)
     return found
 
 

@@ -197,11 +197,11 @@ class QueryMaker:
         if self._ready:
             return self._engine
         now = make_engine(self._engine.config, self._engine.registry)
-        if now.resolved != self._engine.resolved:
-            changes = "; ".join(changed_makers(self._archive, now).values())
+        changes = changed_makers(self._archive, now)
+        if now.resolved != self._engine.resolved or "reader" in changes:
             raise SlideseekError(
                 f"the components of engine {self._engine.name!r} have changed since it was built"
-                + (f" ({changes})" if changes else ""),
+                + (f" ({'; '.join(changes.values())})" if changes else ""),
                 "run 'slideseek build', then search again",
             )
         self._engine = now

@@ -32,7 +32,7 @@ class PyramidSlide(ABC):
 
     unreadable: regions that could not be decoded so far. filled: pixels read so far that show the background because
     they lie outside the slide or are transparent in it. owner: the reader that opened it, which answers for its
-    errors. Several threads may read at once.
+    errors. read_by: what counts of that reader's code, "" for a bundled one. Several threads may read at once.
     """
 
     def __init__(
@@ -56,6 +56,7 @@ class PyramidSlide(ABC):
         self.unreadable = 0
         self.filled = 0
         self.owner: Owner | None = None
+        self.read_by = ""
         self._addresses = tuple(addresses or (level.downsample for level in levels))
         self._closed = False
         self._counting = threading.Lock()

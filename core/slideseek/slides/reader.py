@@ -7,8 +7,10 @@ from functools import cache
 from pathlib import Path
 
 from slideseek.boundary import Owner
+from slideseek.digests import digest
 from slideseek.errors import PluginError, SlideError
 from slideseek.interfaces import Reader
+from slideseek.makers import maker_of
 from slideseek.plugins import DISABLED_VARIABLE, load_registry
 from slideseek.slides.pyramid import PyramidSlide
 from slideseek.slides.slide_errors import FEATURE_SUFFIXES, DeclinedError, first_bytes, not_a_slide
@@ -33,9 +35,9 @@ def open_slide(path: Path, slide_id: str = "", mpp: float | None = None) -> Pyra
             " manifest that names this slide",
         )
     head = first_bytes(path)
-    readers, unusable = _installed()
+    readers, unusable = installed_readers()
     passed_over: list[str] = []
-    for owner, reader in readers:
+    for owner, reader, read_by in readers:
         try:
             if not owner.call(f"claims({path.name!r})", reader.claims, path, head):
                 continue
@@ -51,7 +53,7 @@ def open_slide(path: Path, slide_id: str = "", mpp: float | None = None) -> Pyra
             raise SlideError(error.cause, _FIX) from error
         if not isinstance(slide, PyramidSlide):
             raise SlideError(f"{owner} opened {path.name} as {type(slide).__name__}, not as a PyramidSlide", _FIX)
-        slide.owner = owner
+        slide.owner, slide.read_by = owner, read_by
         if passed_over:
             slide.resolution = replace(slide.resolution, notes=(*slide.resolution.notes, *passed_over))
         return slide
@@ -61,11 +63,14 @@ def open_slide(path: Path, slide_id: str = "", mpp: float | None = None) -> Pyra
 
 
 @cache
-def _installed() -> tuple[tuple[tuple[Owner, Reader], ...], tuple[str, ...]]:
-    """Return the readers in the order they are asked in, each with its owner, and why others cannot be used."""
+def installed_readers() -> tuple[tuple[tuple[Owner, Reader, str], ...], tuple[str, ...]]:
+    """Return the readers in the order they are asked in, and why others cannot be used.
+
+    Each has its owner and `read_by`: name, digest and maker of its code, "" for a bundled one of the first revision.
+    """
     # Cached: finding the plugins takes longer than opening a slide, and what is installed stays the same in a process.
     registry = load_registry(kinds=("reader",))
-    readers: list[tuple[Owner, Reader]] = []
+    readers: list[tuple[Owner, Reader, str]] = []
     unusable: list[str] = []
     for entry in registry.registrations():
         owner = Owner(entry.kind, entry.name, entry.owner)
@@ -74,7 +79,9 @@ def _installed() -> tuple[tuple[tuple[Owner, Reader], ...], tuple[str, ...]]:
             owner.check_signatures(made)
             if type(made.rank) is not int:
                 raise owner.wrong(f"has the rank {made.rank!r}, not a whole number")
-            readers.append((owner, made))
+            maker = maker_of(entry, made)
+            name = f"{entry.distribution}:{entry.name}"
+            readers.append((owner, made, f"{name} {digest(maker.identity)[:16]} {maker}" if maker.identity else ""))
         except PluginError as error:
             unusable.append(error.cause)
     return tuple(sorted(readers, key=lambda one: one[1].rank)), tuple(unusable)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from slideseek_apps.testing.encoders import encoder_checks
     from slideseek_apps.testing.featurizers import featurizer_checks
     from slideseek_apps.testing.indexes import index_checks
+    from slideseek_apps.testing.readers import reader_checks
     from slideseek_apps.testing.rerankers import reranker_checks
     from slideseek_apps.testing.run import run_checks
     from slideseek_apps.testing.selectors import selector_checks
@@ -38,6 +39,7 @@ __all__ = [
     "encoder_checks",
     "featurizer_checks",
     "index_checks",
+    "reader_checks",
     "reranker_checks",
     "run_checks",
     "selector_checks",

@@ -68,11 +68,19 @@ def described(error: BaseException) -> str:
 
 def having(protocol: type[Any], *functions: Callable[..., None]) -> tuple[Callable[..., None], ...]:
     """Return functions that check only components that name `protocol` as a base class; the others pass."""
+    return _if(lambda component: implements(component, protocol), functions)
 
+
+def lacking(protocol: type[Any], *functions: Callable[..., None]) -> tuple[Callable[..., None], ...]:
+    """Return functions that check only components that do not name `protocol` as a base class; the others pass."""
+    return _if(lambda component: not implements(component, protocol), functions)
+
+
+def _if(wanted: Callable[[Any], bool], functions: tuple[Callable[..., None], ...]) -> tuple[Callable[..., None], ...]:
     def only(function: Callable[..., None]) -> Callable[..., None]:
         @functools.wraps(function)
         def check(make: Make, **settings: Any) -> None:
-            if implements(make(), protocol):
+            if wanted(make()):
                 function(make, **settings)
 
         return check

@@ -12,7 +12,7 @@ from slideseek.boundary import Owner
 from slideseek.errors import PluginError, UsageError
 from slideseek.interfaces import Fingerprinted
 from slideseek.options import AT_QUERY, changed_copy, describe, nested_kind, option_types
-from slideseek.plugins import ComponentKind, interface_errors
+from slideseek.plugins import Kind, interface_errors
 from slideseek_apps.testing.checks import Check, Make, demand, having, prepared, require
 
 
@@ -85,7 +85,7 @@ def options_are_described(make: Make) -> None:
     require(not missing, "a description of every option", f"none of {', '.join(missing)}", fix)
 
 
-def interface_is_complete(make: Make, kind: ComponentKind) -> None:
+def interface_is_complete(make: Make, kind: Kind) -> None:
     """The component has every member of its kind and of each capability it names, with their signatures."""
     component = make()
     name = type(component).__name__
@@ -98,7 +98,7 @@ def interface_is_complete(make: Make, kind: ComponentKind) -> None:
         demand(False, error.cause, "use the parameters of the interface")
 
 
-def component_checks(kind: ComponentKind) -> tuple[Check, ...]:
+def component_checks(kind: Kind) -> tuple[Check, ...]:
     """Return the checks for components of any kind."""
     return prepared(interface_is_complete, kind=kind) + prepared(
         options_are_fields,

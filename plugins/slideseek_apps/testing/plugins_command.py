@@ -15,8 +15,26 @@ from slideseek.did_you_mean import did_you_mean
 from slideseek.errors import UsageError
 from slideseek.plugins import COMPONENT_KINDS, KINDS, ComponentKind, Kind, Registration, Registry, load_registry
 
+CHECKED: tuple[Kind, ...] = (*COMPONENT_KINDS, "reader")
+"""Kinds that can be created and checked."""
 SHOWN: tuple[Kind, ...] = (*COMPONENT_KINDS, "reader", "dataset")
 """Kinds whose options can be shown: the dataclasses."""
+
+
+archive_option = click.option(
+    "-a", "--archive", "folder", type=click.Path(path_type=Path), help="Also use the plugin files of this archive."
+)
+
+
+def _registry(folder: Path | None, kinds: Sequence[Kind]) -> Registry:
+    """Return what the installed plugins provide, and the plugin files of an archive if one is given."""
+    if folder is None:
+        return load_registry(kinds=kinds)
+    from slideseek.archive.archive import Archive
+    from slideseek.plugin_files import plugin_files
+
+    with Archive(folder) as archive:
+        return load_registry(kinds=kinds, files=plugin_files(archive.root, archive.config.plugins))
 
 
 @click.group()
@@ -26,10 +44,11 @@ def command() -> None:
 
 @command.command("list")
 @click.option("--kind", type=click.Choice(KINDS), help="Only this kind.")
+@archive_option
 @json_option
-def list_plugins(kind: str | None, as_json: bool) -> None:
+def list_plugins(kind: str | None, folder: Path | None, as_json: bool) -> None:
     """List what the installed plugins provide: components, readers, commands and kinds of datasets."""
-    registry = load_registry(kinds=KINDS)
+    registry = _registry(folder, KINDS)
     entries = registry.registrations(cast("Kind | None", kind))
     if as_json:
         print_json(
@@ -50,12 +69,13 @@ def list_plugins(kind: str | None, as_json: bool) -> None:
 @command.command("show")
 @click.argument("name")
 @click.option("--kind", type=click.Choice(SHOWN), help="The kind, where two kinds share a name.")
+@archive_option
 @json_option
-def show_plugin(name: str, kind: str | None, as_json: bool) -> None:
+def show_plugin(name: str, kind: str | None, folder: Path | None, as_json: bool) -> None:
     """Show a component: what it does, where it comes from, and its options with types and defaults."""
     from slideseek.options import describe, describe_options
 
-    registry = load_registry(kinds=SHOWN)
+    registry = _registry(folder, SHOWN)
     entry = _find(registry, name, kind, SHOWN)
     loaded = registry.load(entry.kind, name)
     options = describe_options(loaded)
@@ -77,7 +97,7 @@ def show_plugin(name: str, kind: str | None, as_json: bool) -> None:
 
 @command.command("check")
 @click.argument("name")
-@click.option("--kind", type=click.Choice(COMPONENT_KINDS), help="The kind, where two kinds share a name.")
+@click.option("--kind", type=click.Choice(CHECKED), help="The kind, where two kinds share a name.")
 @click.option("--set", "options", multiple=True, metavar="OPTION=VALUE", help="An option, in TOML (may be repeated).")
 @click.option(
     "--width", type=click.IntRange(min=1), help="Features per patch, for an encoder that needs a certain width."
@@ -85,20 +105,33 @@ def show_plugin(name: str, kind: str | None, as_json: bool) -> None:
 @click.option(
     "--featurizer", "made_by", metavar="NAME", help="Encode the features of this featurizer instead of random ones."
 )
+@click.option(
+    "--file",
+    type=click.Path(path_type=Path),
+    help="A small slide that a reader reads; without it, nothing is opened.",
+)
+@archive_option
 @json_option
 def check_plugin(
-    name: str, kind: str | None, options: tuple[str, ...], width: int | None, made_by: str | None, as_json: bool
+    name: str,
+    kind: str | None,
+    options: tuple[str, ...],
+    width: int | None,
+    made_by: str | None,
+    file: Path | None,
+    folder: Path | None,
+    as_json: bool,
 ) -> int:
-    """Run the conformance checks on a component; the exit code is 3 if any fails."""
+    """Run the conformance checks on a component or a reader; the exit code is 3 if any fails."""
     import tomllib
 
     from slideseek.cli import EXIT_FAILED_SLIDES
     from slideseek.config import ComponentConfig, make_component
     from slideseek.interfaces import NeedsFeaturizer, implements
-    from slideseek_apps.testing import encoder_checks, reranker_checks, run_checks
+    from slideseek_apps.testing import encoder_checks, reader_checks, reranker_checks, run_checks
 
-    registry = load_registry()
-    entry = _find(registry, name, kind, COMPONENT_KINDS)
+    registry = _registry(folder, CHECKED)
+    entry = _find(registry, name, kind, CHECKED)
     component = cast("ComponentKind", entry.kind)
     try:
         given: dict[str, Any] = tomllib.loads("\n".join(options))
@@ -106,7 +139,10 @@ def check_plugin(
         fix = "write OPTION=VALUE as in TOML, such as percent=20 or colour='histogram'"
         raise UsageError(f"--set: {error}", fix) from error
     config = ComponentConfig(component, name, given)
-    made = make_component(registry, config, entry.name)  # report a wrong option here once, not as twenty failed checks
+    try:
+        made = make_component(registry, config, entry.name)  # a wrong option is one error, not twenty failed checks
+    except UsageError as error:
+        raise UsageError(error.cause, error.fix.replace(" to the table", " with --set")) from error
     needed = tuple(made.featurizers) if implements(made, NeedsFeaturizer) else ()
     featurizer = make_component(registry, ComponentConfig("featurizer", made_by, {}), made_by) if made_by else None
     if featurizer is not None and needed and made_by not in needed:
@@ -116,7 +152,13 @@ def check_plugin(
         checks = encoder_checks(**({"widths": (width,)} if width else {}), featurizer=featurizer)
     elif component == "reranker":
         checks = reranker_checks(**({"width": width} if width else {}), featurizer=featurizer)
-    elif width or made_by:
+    elif entry.kind == "reader":
+        checks = reader_checks(file)
+    if file is not None and not file.is_file():
+        raise UsageError(f"--file: {file} is not a file", "give a slide that the reader reads")
+    if file is not None and entry.kind != "reader":
+        raise UsageError(f"--file is for readers, not for the {component} {name!r}")
+    if (width or made_by) and component not in ("encoder", "reranker"):
         raise UsageError(f"--width and --featurizer are for encoders and rerankers, not for the {component} {name!r}")
     results = run_checks(component, lambda: make_component(registry, config, entry.name), checks)
     failed = [result for result in results if not result.passed]
@@ -130,14 +172,14 @@ def check_plugin(
         click.echo(f"{entry.kind} {entry.name}: {len(results) - len(failed)} of {len(results)} checks passed")
         if failed and needed and featurizer is None:
             click.echo(f"it needs the features of {' or '.join(needed)}: pass --featurizer {needed[0]}, or --width")
+        if entry.kind == "reader" and file is None:
+            click.echo("nothing was opened: pass --file SLIDE to check what it reads")
     return EXIT_FAILED_SLIDES if failed else 0
 
 
 @command.command("new")
 @click.argument("name")
-@click.option(
-    "--kind", type=click.Choice(COMPONENT_KINDS), default="encoder", show_default=True, help="Kind to create."
-)
+@click.option("--kind", type=click.Choice(CHECKED), default="encoder", show_default=True, help="Kind to create.")
 @click.option(
     "--dir", "folder", type=click.Path(path_type=Path), default=".", show_default=True, help="Where to put its folder."
 )
@@ -145,9 +187,9 @@ def new_plugin(name: str, kind: str, folder: Path) -> None:
     """Create a working plugin distribution: a package, one component, and tests that run the conformance checks."""
     from slideseek_apps.testing.scaffold import create
 
-    made = create(folder, name, cast("ComponentKind", kind))
+    made = create(folder, name, cast("Kind", kind))
     click.echo(f"wrote {made}")
-    click.echo(f"next: pip install -e {made} && slideseek plugins check {name}")
+    click.echo(f"next: pip install -e '{made}[test]' && python -m pytest {made} && slideseek plugins check {name}")
 
 
 def _find(registry: Registry, name: str, kind: str | None, among: Sequence[Kind]) -> Registration:
@@ -165,7 +207,8 @@ def _find(registry: Registry, name: str, kind: str | None, among: Sequence[Kind]
     others = [e.kind for e in load_registry(kinds=KINDS).registrations() if e.name == name and e.kind not in kinds]
     if others:
         raise UsageError(f"{name!r} is a {others[0]}, not a {' or '.join(kinds)}", "see 'slideseek plugins list'")
+    broken = "; ".join(f"{one.plugin} of {one.distribution} cannot be used: {one.reason}" for one in registry.broken)
     raise UsageError(
-        f"no component named {name!r}",
+        f"no component named {name!r}" + (f" ({broken})" if broken else ""),
         did_you_mean(name, {e.name for k in kinds for e in registry.registrations(k)}, "see 'slideseek plugins list'"),
     )

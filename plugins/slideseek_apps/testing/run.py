@@ -6,33 +6,35 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from slideseek.plugins import COMPONENT_KINDS, ComponentKind
+from slideseek.plugins import Kind
 from slideseek_apps.testing.checks import Check, CheckFailed, CheckResult, summary_of
 from slideseek_apps.testing.encoders import encoder_checks
 from slideseek_apps.testing.featurizers import featurizer_checks
 from slideseek_apps.testing.indexes import index_checks
+from slideseek_apps.testing.readers import reader_checks
 from slideseek_apps.testing.rerankers import reranker_checks
 from slideseek_apps.testing.selectors import selector_checks
 
-_CHECKS: dict[ComponentKind, Callable[[], tuple[Check, ...]]] = {
+_CHECKS: dict[Kind, Callable[[], tuple[Check, ...]]] = {
     "selector": selector_checks,
     "featurizer": featurizer_checks,
     "encoder": encoder_checks,
     "index": index_checks,
     "reranker": reranker_checks,
+    "reader": reader_checks,
 }
+CHECKED_KINDS: tuple[Kind, ...] = tuple(_CHECKS)
+"""The kinds that have checks."""
 
 
-def run_checks(
-    kind: ComponentKind, make: Callable[[], Any], checks: Sequence[Check] | None = None
-) -> list[CheckResult]:
+def run_checks(kind: Kind, make: Callable[[], Any], checks: Sequence[Check] | None = None) -> list[CheckResult]:
     """Run the checks of `kind` on components that `make` returns, each check on fresh ones.
 
     checks: run these instead of all checks of the kind, such as `encoder_checks(widths=(1024,))`. A failing component
     never raises here: its exception is a failed check with its type and message. An unknown kind is a ValueError.
     """
-    if kind not in COMPONENT_KINDS:
-        raise ValueError(f"kind must be one of {', '.join(COMPONENT_KINDS)}, not {kind!r}")
+    if kind not in CHECKED_KINDS:
+        raise ValueError(f"kind must be one of {', '.join(CHECKED_KINDS)}, not {kind!r}")
     return [_run(check, make) for check in (_CHECKS[kind]() if checks is None else checks)]
 
 

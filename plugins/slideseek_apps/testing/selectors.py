@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import tempfile
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from slideseek.interfaces import PatchSized, Selector, Slide, TissueFinder
+from slideseek.errors import SlideseekError
+from slideseek.interfaces import ImportedPatches, PatchSized, Selector, Slide, TissueFinder
 from slideseek.types import Float64, Mask, Patches, UInt8
-from slideseek_apps.testing.checks import Check, Make, demand, having, prepared, require
+from slideseek_apps.testing.checks import Check, Make, demand, having, lacking, prepared, require, require_error
 from slideseek_apps.testing.components import component_checks
 from slideseek_apps.testing.toys import toy_slide
 
@@ -34,25 +38,30 @@ RASTER_UM = 16
 def selector_checks() -> tuple[Check, ...]:
     """Return all checks for a selector."""
     return component_checks("selector") + prepared(
-        patches_are_well_formed,
-        patches_lie_inside_the_slide,
-        patches_are_distinct,
-        tissue_is_selected,
-        white_slide_gives_no_patches,
-        blank_glass_gives_no_patches,
-        small_slide_is_no_error,
-        same_slide_same_patches,
-        fresh_selector_same_patches,
-        slide_is_left_open_and_alone,
-        resolution_of_the_scan_does_not_matter,
-        tissue_at_the_border_is_selected,
+        *lacking(
+            ImportedPatches,
+            patches_are_well_formed,
+            patches_lie_inside_the_slide,
+            patches_are_distinct,
+            tissue_is_selected,
+            white_slide_gives_no_patches,
+            blank_glass_gives_no_patches,
+            small_slide_is_no_error,
+            same_slide_same_patches,
+            fresh_selector_same_patches,
+            slide_is_left_open_and_alone,
+            resolution_of_the_scan_does_not_matter,
+            tissue_at_the_border_is_selected,
+        ),
         *having(
             TissueFinder,
             tissue_has_the_shape_of_the_thumbnail,
             same_slide_same_tissue,
             patches_lie_on_the_tissue_found,
+            outline_of_the_tissue_is_used,
         ),
         *having(PatchSized, patches_have_the_stated_size),
+        *having(ImportedPatches, imported_set_is_named, imported_patches_are_not_selected),
     )
 
 
@@ -224,6 +233,38 @@ class WatchedSlide:
 
     def __exit__(self, *error: object) -> None:
         self.closed = True
+
+
+def outline_of_the_tissue_is_used(make: Make) -> None:
+    """Of a slide with an outline of its tissue (`Outlined`), only the inside is tissue."""
+    slide: Any = toy_slide()
+    width, height = slide.dimensions
+    ring = [[0, 0], [width // 2, 0], [width // 2, height], [0, height], [0, 0]]
+    with tempfile.TemporaryDirectory() as folder:
+        slide.contours = Path(folder) / "left-half.geojson"
+        slide.contours.write_text(json.dumps({"type": "Polygon", "coordinates": [ring]}), encoding="utf-8")
+        mask = _find_tissue(make(), slide, slide.thumbnail(THUMBNAIL_SIDE))
+        patches = _select(make(), slide)
+    half = mask.shape[1] // 2
+    fix = "if slide.contours is set, return slideseek.slides.geojson.mask_from_geojson(slide.contours, ...)"
+    found = f"{mask[:, :half].mean():.0%} of the inside and {mask[:, half + 1 :].mean():.0%} of the outside as tissue"
+    demand(bool(mask[:, :half].any() and not mask[:, half + 1 :].any()), found, fix)
+    centres = patches.xy[:, 0] + patches.size * patches.mpp / slide.mpp / 2
+    outside = int((centres > width / 2 + 1).sum())
+    demand(outside == 0 and len(patches) > 0, f"{outside} of {len(patches)} patches outside", "select on find_tissue()")
+
+
+def imported_set_is_named(make: Make) -> None:
+    """`imported_set` is the name of the set, the same from a fresh selector."""
+    names = [make().imported_set, make().imported_set]
+    passed = isinstance(names[0], str) and bool(names[0].strip()) and names[0] == names[1]
+    demand(passed, " and ".join(map(repr, names)), "return the option that names the set")
+
+
+def imported_patches_are_not_selected(make: Make) -> None:
+    """A selector of imported patches raises SlideseekError if it is asked to select: they were selected elsewhere."""
+    fix = "raise SlideError(cause, \"import them with 'slideseek import'\") from select()"
+    require_error(lambda: make().select(toy_slide()), (SlideseekError,), "from select()", fix)
 
 
 def _select(selector: Selector, slide: Any) -> Patches:

@@ -27,6 +27,7 @@ _opening = threading.Lock()
 class ImageReader(Reader):
     """Read plain images: PNG, JPEG and whatever else Pillow decodes. Asked last: it takes what nobody else reads."""
 
+    code_revision: ClassVar[int] = 1
     rank: ClassVar[int] = 1000
 
     def claims(self, path: Path, head: bytes) -> bool:

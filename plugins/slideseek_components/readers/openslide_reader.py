@@ -25,6 +25,7 @@ _WHITE = (255, 255, 255)
 class OpenSlideReader(Reader):
     """Read the whole-slide formats that OpenSlide knows."""
 
+    code_revision: ClassVar[int] = 1
     rank: ClassVar[int] = 100
 
     def claims(self, path: Path, head: bytes) -> bool:

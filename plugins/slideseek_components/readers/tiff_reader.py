@@ -35,6 +35,7 @@ logging.getLogger("tifffile").addHandler(logging.NullHandler())
 class TiffReader(Reader):
     """Read the first page of a TIFF that no reader before it has opened, with tifffile."""
 
+    code_revision: ClassVar[int] = 1
     rank: ClassVar[int] = 200
 
     def claims(self, path: Path, head: bytes) -> bool:

@@ -7,9 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from slideseek.interfaces import Fingerprinted, PatchSized, Slide, TissueFinder
+from slideseek.errors import SlideError
+from slideseek.interfaces import Fingerprinted, ImportedPatches, Outlined, PatchSized, Slide, TissueFinder
+from slideseek.slides.geojson import mask_from_geojson
 from slideseek.types import Mask, Patches, UInt8
 from slideseek_apps.testing import CheckFailed, selector_checks
+from slideseek_components.selectors.imported import Imported
 
 
 @dataclass
@@ -52,7 +55,17 @@ class ShowsTissue(Stained, TissueFinder, PatchSized):
         return self.size * self.mpp
 
     def find_tissue(self, slide: Slide, thumbnail: UInt8) -> Mask:
+        if isinstance(slide, Outlined) and slide.contours is not None:
+            return mask_from_geojson(slide.contours, slide.dimensions, thumbnail.shape[:2])
         return np.asarray(np.ptp(thumbnail.astype(np.int16), axis=2) > 20)
+
+    def select(self, slide: Slide) -> Patches:
+        found = Stained.select(self, slide)
+        mask = self.find_tissue(slide, slide.thumbnail(256))
+        scale = mask.shape[1] / slide.dimensions[0]
+        side = round(self.size * self.mpp / slide.mpp)
+        centres = ((found.xy + side / 2) * scale).astype(int)
+        return self.patches(slide, found.xy[mask[centres[:, 1], centres[:, 0]]])
 
 
 @dataclass
@@ -301,6 +314,9 @@ class RandomTissue(ShowsTissue):
 class ShowsGlass(ShowsTissue):
     """Shows what it does not choose from."""
 
+    def select(self, slide: Slide) -> Patches:
+        return Stained.select(self, slide)
+
     def find_tissue(self, slide: Slide, thumbnail: UInt8) -> Mask:
         return ~ShowsTissue.find_tissue(self, slide, thumbnail)
 
@@ -321,7 +337,50 @@ class OneOfTwoSizes(ShowsTissue):
         return Patches(slide.id, np.tile(xy, (2, 1)).astype(np.int32), self.size, both)
 
 
+@dataclass
+class IgnoresTheOutline(ShowsTissue):
+    def find_tissue(self, slide: Slide, thumbnail: UInt8) -> Mask:
+        return np.asarray(np.ptp(thumbnail.astype(np.int16), axis=2) > 20)
+
+
+@dataclass
+class SelectsOutsideTheOutline(ShowsTissue):
+    def select(self, slide: Slide) -> Patches:
+        return Stained.select(self, slide)
+
+
+@dataclass
+class FromElsewhere(ImportedPatches):
+    """Patches of another tool. set: their name."""
+
+    set: str = "clam"
+
+    @property
+    def imported_set(self) -> str:
+        return self.set
+
+    def select(self, slide: Slide) -> Patches:
+        raise SlideError("selected elsewhere", "import them")
+
+
+@dataclass
+class FromNowhere(FromElsewhere):
+    """Patches of another tool. set: their name."""
+
+    set: str = " "
+
+
+@dataclass
+class SelectsNothingInstead(FromElsewhere):
+    def select(self, slide: Slide) -> Patches:
+        return Patches.at(slide.id, np.zeros((0, 2), np.int32), 256, 0.5)
+
+
 BROKEN = (
+    (IgnoresTheOutline, "outline_of_the_tissue_is_used"),
+    (SelectsOutsideTheOutline, "outline_of_the_tissue_is_used"),
+    (FromNowhere, "imported_set_is_named"),
+    (SelectsNothingInstead, "imported_patches_are_not_selected"),
     (NewFingerprint, "fingerprint_is_stable"),
     (NoSelect, "interface_is_complete"),
     (Undescribed, "options_are_described"),
@@ -376,6 +435,12 @@ def test_broken_selector_is_caught(selector: type, check: str) -> None:
     named = next(c for c in selector_checks() if c.__name__ == check)
     with pytest.raises(CheckFailed):
         named(selector)
+
+
+@pytest.mark.parametrize("check", selector_checks(), ids=lambda check: check.__name__)
+@pytest.mark.parametrize("make", [FromElsewhere, lambda: Imported("clam")], ids=["plugin", "bundled"])
+def test_selector_of_imported_patches_passes(make: Any, check: Any) -> None:
+    check(make)
 
 
 def test_every_check_is_proven_to_catch_something() -> None:

@@ -25,6 +25,7 @@ from slideseek_apps.testing import (
     encoder_checks,
     featurizer_checks,
     index_checks,
+    reader_checks,
     reranker_checks,
     run_checks,
     selector_checks,
@@ -117,6 +118,7 @@ def test_capabilities_are_listed_and_have_an_example(kind: str) -> None:
         ("Encoder", encoder_checks()),
         ("Index", index_checks()),
         ("Reranker", reranker_checks()),
+        ("Reader", reader_checks(Path("slide.toy"))),
     ],
 )
 def test_checks_are_documented_one_by_one(title: str, checks: tuple[Check, ...]) -> None:

@@ -66,7 +66,7 @@ def test_chosen_checks_alone_are_run() -> None:
 
 def test_unknown_kind_is_refused() -> None:
     with pytest.raises(
-        ValueError, match="kind must be one of selector, featurizer, encoder, index, reranker, not 'encoders'"
+        ValueError, match="kind must be one of selector, featurizer, encoder, index, reranker, reader, not 'encoders'"
     ):
         kit.run_checks("encoders", Raises)  # type: ignore[arg-type]
 

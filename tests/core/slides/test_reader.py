@@ -45,10 +45,10 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install
             f"    register('toy', 'slideseek_toy:{target}', 'the .toy format')\n"
         )
         monkeypatch.syspath_prepend(str(place))
-        reader._installed.cache_clear()
+        reader.installed_readers.cache_clear()
 
     yield install
-    reader._installed.cache_clear()
+    reader.installed_readers.cache_clear()
     for name in modules:
         sys.modules.pop(name, None)
 
@@ -239,8 +239,8 @@ def test_a_reader_may_leave_a_file_to_the_next(install: Install, toy: Path, png:
 
 def test_readers_are_asked_by_rank(install: Install) -> None:
     install()
-    readers, unusable = reader._installed()
-    assert [owner.use for owner, _ in readers] == ["openslide", "tiff", "toy", "image"]
+    readers, unusable = reader.installed_readers()
+    assert [owner.use for owner, _, _ in readers] == ["openslide", "tiff", "toy", "image"]
     assert unusable == ()
 
 
@@ -312,7 +312,7 @@ def test_plugins_are_looked_up_once(png: Path, monkeypatch: pytest.MonkeyPatch) 
         return plugins.load_registry(**options)
 
     monkeypatch.setattr(reader, "load_registry", load)
-    reader._installed.cache_clear()
+    reader.installed_readers.cache_clear()
     for _ in range(3):
         open_slide(png, mpp=0.5).close()
     assert len(calls) == 1

@@ -9,11 +9,13 @@ from pathlib import Path
 from string import Template
 
 from slideseek.errors import UsageError
-from slideseek.plugins import COMPONENT_KINDS, HOOKS, ComponentKind, load_registry
+from slideseek.plugins import COMPONENT_KINDS, HOOKS, Kind, load_registry
 from slideseek.version import __version__
 
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 _PREFIX = "slideseek-"
+KINDS: tuple[Kind, ...] = (*COMPONENT_KINDS, "reader")
+"""The kinds that have a template."""
 
 # Where each file of the template goes. The names on both sides are filled in like the texts.
 _LAYOUT = {
@@ -26,7 +28,7 @@ _LAYOUT = {
 }
 
 
-def create(folder: Path, name: str, kind: ComponentKind) -> Path:
+def create(folder: Path, name: str, kind: Kind) -> Path:
     """Write a distribution with one working component of `kind` and return its folder.
 
     folder: the parent of the new folder, created if it does not exist. name: the component's name in a configuration,
@@ -41,7 +43,7 @@ def create(folder: Path, name: str, kind: ComponentKind) -> Path:
     values = {
         "name": name,
         "kind": kind,
-        "key": "rerank" if kind == "reranker" else kind,
+        "usage": _usage(name, kind),
         "hook": HOOKS[kind],
         "distribution": distribution,
         "package": distribution.replace("-", "_"),
@@ -58,9 +60,9 @@ def create(folder: Path, name: str, kind: ComponentKind) -> Path:
     return made
 
 
-def _refuse_bad_name(name: str, kind: ComponentKind) -> None:
-    if kind not in COMPONENT_KINDS:
-        raise UsageError(f"no kind named {kind!r}", f"kinds: {', '.join(COMPONENT_KINDS)}")
+def _refuse_bad_name(name: str, kind: Kind) -> None:
+    if kind not in KINDS:
+        raise UsageError(f"no kind named {kind!r}", f"kinds: {', '.join(KINDS)}")
     if not _NAME.fullmatch(name):
         proposal = re.sub(r"[^a-z0-9]+", "-", re.sub(r"(?<=[a-z])(?=[A-Z])", "-", name).lower()).strip("-")
         hint = f"such as {proposal!r}" if _NAME.fullmatch(proposal) else "such as 'my-encoder'"
@@ -69,9 +71,17 @@ def _refuse_bad_name(name: str, kind: ComponentKind) -> None:
         raise UsageError(
             f"{name!r} would give the class name {_class_name(name)}, a Python keyword", "choose another name"
         )
-    for entry in load_registry().registrations(kind):
+    for entry in load_registry(kinds=KINDS).registrations(kind):
         if entry.name == name:
             raise UsageError(f"{kind} {name!r} is already registered by {entry.owner}", "choose another name")
+
+
+def _usage(name: str, kind: Kind) -> str:
+    """Return how a component is used, for the README of its distribution."""
+    if kind == "reader":
+        return "No configuration names a reader: `slideseek add FILE` finds it by the files it claims."
+    key = "rerank" if kind == "reranker" else kind
+    return f'Use it in the `slideseek.toml` of an archive:\n\n    {key} = {{ use = "{name}" }}'
 
 
 def _class_name(name: str) -> str:

@@ -8,13 +8,14 @@ from pathlib import Path
 import pytest
 
 from slideseek.errors import UsageError
-from slideseek.plugins import COMPONENT_KINDS, ComponentKind
+from slideseek.plugins import Kind
 from slideseek_apps.testing.scaffold import create
+from slideseek_apps.testing.scaffold.create import KINDS
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", COMPONENT_KINDS)
-def test_generated_tests_pass(tmp_path: Path, kind: ComponentKind) -> None:
+@pytest.mark.parametrize("kind", KINDS)
+def test_generated_tests_pass(tmp_path: Path, kind: Kind) -> None:
     made = create(tmp_path, f"toy-{kind}", kind)
     assert made == tmp_path / f"slideseek-toy-{kind}"
     run = subprocess.run(
@@ -25,8 +26,8 @@ def test_generated_tests_pass(tmp_path: Path, kind: ComponentKind) -> None:
     assert " passed" in run.stdout
 
 
-@pytest.mark.parametrize("kind", COMPONENT_KINDS)
-def test_generated_files_are_tidy(tmp_path: Path, kind: ComponentKind) -> None:
+@pytest.mark.parametrize("kind", KINDS)
+def test_generated_files_are_tidy(tmp_path: Path, kind: Kind) -> None:
     made = create(tmp_path, "my-own-thing", kind)
     project = tomllib.loads((made / "pyproject.toml").read_text(encoding="utf-8"))
     assert project["project"]["name"] == "slideseek-my-own-thing"
