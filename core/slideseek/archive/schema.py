@@ -103,7 +103,6 @@ CREATE TABLE runs (
 WATCH = """
 CREATE INDEX IF NOT EXISTS stages_done ON stages (stage, settings, status, slide_id);
 CREATE INDEX IF NOT EXISTS stages_unreadable ON stages (stage, settings) WHERE unreadable > 0;
-CREATE INDEX IF NOT EXISTS stages_read_by ON stages (stage, settings) WHERE instr(made_by, '; read by ');
 CREATE TABLE IF NOT EXISTS code_changes (
     settings TEXT NOT NULL,
     slide_id TEXT NOT NULL,
@@ -183,7 +182,7 @@ DAMAGED_ROWS: dict[str, str] = {}
 # SQLite checks the structure of its pages, not their content: a flipped bit in a patient or a path would go unnoticed.
 # Triggers seal a row whenever it is written, so no code path can forget it; a program without the function `row_seal`
 # cannot write these tables at all. Texts are passed as bytes: a flipped bit can make them anything but UTF-8.
-SEALS = ""
+SEALS = "CREATE INDEX stages_read_by ON stages (stage, settings) WHERE instr(made_by, '; read by ');"
 """Seals every row there is, and from then on every row that is written."""
 
 for _table, _columns in SEALED.items():
