@@ -98,6 +98,7 @@ class OpenArchive:
         mpp: float | None = None,
         include_same_patient: bool = False,
         exclude_center: bool = False,
+        any_stain: bool = False,
         options: Mapping[str, Any] | None = None,
     ) -> Result:
         """Find the k slides most similar to `query`: the id of a slide of the archive, or a slide file.
@@ -105,6 +106,7 @@ class OpenArchive:
         mode: "vertical" searches only slides of the query's site. where: conditions such as "age>=60", all of which
         must hold. kind: "patch" for a patch image, "case" for a patient; a region makes it "region". site, patient,
         center, mpp: what is known about a file. The query's own patient is excluded unless `include_same_patient`.
+        any_stain: find slides of other stains than the query's too.
         options: options of the index or the reranker for this search only, such as {"depth": 200}.
         """
         request = Request(
@@ -121,6 +123,7 @@ class OpenArchive:
             where=(where,) if isinstance(where, str) else tuple(where),
             include_same_patient=include_same_patient,
             exclude_center=exclude_center,
+            any_stain=any_stain,
             options=tuple(f"{name}={json.dumps(value)}" for name, value in (options or {}).items()),
         )
         try:

@@ -124,6 +124,12 @@ class Owner:
             raise self.wrong(f"returned {got} from find_tissue(), not bool {shape}")
         return mask
 
+    def check_focus(self, found: Any, kind: type, patches: int) -> Any:
+        """Return what a selector says about the focus of patches: `kind` (patches,), none of it nan."""
+        if getattr(found, "dtype", None) != kind or found.shape != (patches,) or np.isnan(found).any():
+            raise self.wrong(f"did not return one {kind.__name__} for each of {patches} patches")
+        return found
+
     def check_features(self, features: Any, rows: int, width: int) -> Float32:
         """Return features that are float32 (rows, width) and finite."""
         if not isinstance(features, np.ndarray) or features.dtype != np.float32 or features.shape != (rows, width):

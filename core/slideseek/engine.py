@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from slideseek.interfaces import (
     Attributable,
     BatchEncoder,
     Checkpointed,
+    ChecksFocus,
     Encoder,
     Featurizer,
     Fingerprinted,
@@ -43,7 +44,7 @@ from slideseek.makers import maker_of
 from slideseek.options import nested_components
 from slideseek.plugins import ComponentKind, Registry
 from slideseek.slides.patch_images import patch_images
-from slideseek.types import Bag, Code, CodeSpec, Float32, Float64, Mask, Patches, UInt8
+from slideseek.types import Bag, Code, CodeSpec, Float32, Float64, Int64, Mask, Patches, UInt8
 
 MOST_PATH = 4096
 """Characters above which an option is not looked up as a file."""
@@ -184,13 +185,38 @@ class Engine:
         features = owner.call("featurize()", self.featurizer.featurize, images)
         return owner.check_features(features, len(images), self.width)
 
-    def featurize(self, slide: Slide, patches: Patches, site: str = "") -> Bag:
-        """Read the patches and turn them into a bag, a bounded number of patches at a time."""
-        parts, kept = [np.zeros((0, self.width), np.float32)], [np.zeros(0, np.int64)]
+    def blur_um(self, images: UInt8, patches: Patches, slide_mpp: float) -> Float32:
+        """Return how far images of patches are out of focus, float32 (n,) in µm; 0 if the selector does not look."""
+        selector, owner, mpp = self.selector, self.owner("selector"), patches.mpp * patches.size / images.shape[1]
+        if not implements(selector, ChecksFocus):
+            return np.zeros(len(images), np.float32)
+        found = owner.call("blur_um()", selector.blur_um, images, mpp, slide_mpp)
+        return owner.check_focus(found, np.float32, len(images))  # type: ignore[no-any-return]
+
+    def in_focus(self, patches: Patches, rows: Int64, blur: Float32, mpp: float) -> tuple[Patches, Mask, list[str]]:
+        """Return the patches of a slide scanned at `mpp` that are sharp enough, which of `rows` they are, and notes.
+
+        rows: int64 (n,), the patches that were read. blur: float32 (n,), as `blur_um` returns it.
+        """
+        selector, owner, read = self.selector, self.owner("selector"), patches.take(rows)
+        if not implements(selector, ChecksFocus) or not len(rows):
+            return read, np.ones(len(rows), np.bool_), []
+        seen = read.mpp * read.size / self.read_side(patches)
+        sharp, notes = owner.call("in_focus()", selector.in_focus, blur, seen, mpp)
+        sharp = owner.check_focus(sharp, np.bool_, len(rows))
+        known = {"blur_um": f"{np.median(blur):.2f}", "blurred": f"{1 - sharp.mean():.2f}"}
+        read = replace(read, measured={**read.measured, **known}, scores={**read.scores, "blur_um": blur})
+        return read.take(sharp), sharp, list(notes)
+
+    def featurize(self, slide: Slide, patches: Patches, site: str = "") -> tuple[Bag, list[str]]:
+        """Read the patches and turn them into a bag, a bounded number at a time; return it with notes."""
+        parts, kept, blur = [np.zeros((0, self.width), np.float32)], [np.zeros(0, np.int64)], [np.zeros(0, np.float32)]
         for rows, images in patch_images(slide, patches, self.read_side(patches)):
             parts.append(self.features(images))
+            blur.append(self.blur_um(images, patches.take(rows), slide.mpp))
             kept.append(rows)
-        return make_bag(slide.id, np.concatenate(parts), patches, np.concatenate(kept), site, slide.mpp)
+        used, sharp, notes = self.in_focus(patches, np.concatenate(kept), np.concatenate(blur), slide.mpp)
+        return make_bag(np.concatenate(parts)[sharp], used, site, slide.mpp), notes
 
     def encode(self, bag: Bag) -> Code:
         """Encode a bag and check that the code has the promised format."""
@@ -317,10 +343,9 @@ def digest_features(select_digest: str, featurizer: Mapping[str, Any]) -> str:
     return digest([select_digest, featurizer])
 
 
-def make_bag(slide_id: str, features: Float32, patches: Patches, rows: Any, site: str, slide_mpp: float) -> Bag:
-    """Return the bag of some patches. rows: (n,), the patches that features (n, width) belong to."""
-    sides = patches.size * patches.mpp[rows] / slide_mpp
-    return Bag(slide_id, features, patches.xy[rows], site, sides, slide_mpp)
+def make_bag(features: Float32, patches: Patches, site: str, slide_mpp: float) -> Bag:
+    """Return the bag of patches and their features, float32 (n, width)."""
+    return Bag(patches.slide_id, features, patches.xy, site, patches.size * patches.mpp / slide_mpp, slide_mpp)
 
 
 def toy_bags(width: int) -> list[Bag]:

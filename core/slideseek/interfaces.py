@@ -116,6 +116,21 @@ class PatchSized(Selector, Protocol):
 
 
 @runtime_checkable
+class ChecksFocus(Selector, Protocol):
+    """A selector that looks at the pixels of the patches it chose, once they are read for the featurizer."""
+
+    def blur_um(self, images: UInt8, mpp: Float64, slide_mpp: float) -> Float32:
+        """Return how far RGB uint8 (n, s, s, 3) are out of focus: float32 (n,) in µm, inf where nothing is sharp.
+
+        mpp: float64 (n,), µm per pixel of each image. slide_mpp: µm per pixel of the scan."""
+        ...
+
+    def in_focus(self, blur_um: Float32, mpp: Float64, slide_mpp: float) -> tuple[Mask, Sequence[str]]:
+        """Return which patches of a slide to use, bool (n,), and notes; a `SlideError` if all are too blurred."""
+        ...
+
+
+@runtime_checkable
 class ImportedPatches(Selector, Protocol):
     """A selector that stands for patches selected elsewhere: their keys depend on their own content."""
 
@@ -403,7 +418,7 @@ KIND_PROTOCOLS: Mapping[str, type[Any]] = {
 """The protocol that every component of a kind follows; it need not be named as a base class."""
 
 CAPABILITIES: Mapping[str, tuple[type[Any], ...]] = {
-    "selector": (TissueFinder, OffersPatches, PatchSized, ImportedPatches, Fingerprinted),
+    "selector": (TissueFinder, OffersPatches, PatchSized, ChecksFocus, ImportedPatches, Fingerprinted),
     "featurizer": (Resizing, Described, Fingerprinted),
     "encoder": (NeedsFeaturizer, Trainable, Checkpointed, Attributable, BatchEncoder, Fingerprinted),
     "index": (MeasuresRows, MeasuresSets, BatchIndex, StatesExactness, Fingerprinted),

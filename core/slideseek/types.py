@@ -7,7 +7,7 @@ micrometres per pixel; `size` is a side in pixels *at* `mpp`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
@@ -31,7 +31,8 @@ class SlideRecord:
     """One row of the manifest: what is known about a slide apart from its pixels.
 
     `mpp` is a resolution stated by the user (it overrides the file's own); `contours` is a GeoJSON file that outlines
-    the tissue to use; `fields` are the free columns. An empty string means unknown.
+    the tissue to use; `fields` are the free columns. An empty string means unknown. `measured` is what a build found on
+    the pixels: `stain`, `blur_um` and shares of artefacts.
     """
 
     id: str
@@ -43,6 +44,12 @@ class SlideRecord:
     mpp: float | None = None
     contours: str = ""
     fields: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    measured: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+
+    @property
+    def columns(self) -> Mapping[str, str]:
+        """The free columns and what was measured; what the manifest states takes precedence."""
+        return {**self.measured, **{k: v for k, v in self.fields.items() if v or k not in self.measured}}
 
     def facts(self) -> dict[str, Any]:
         """Return the record as plain data, without the path of its file."""
@@ -53,6 +60,7 @@ class SlideRecord:
             "label": self.label,
             "center": self.center,
             "fields": dict(self.fields),
+            "measured": dict(self.measured),
         }
 
     def readable_facts(self) -> dict[str, str]:
@@ -68,7 +76,8 @@ class Patches:
     xy: int32 (n, 2), top-left in level-0 pixels. size: side in pixels at `mpp`. mpp: float64 (n,), the
     resolution each patch is read at: one value repeated, unless a selector samples several magnifications.
     tissue_um2: area of the tissue found, left_out_um2: of the part that no patch to choose from shows; None if the
-    selector does not measure them.
+    selector does not measure them. measured: facts about the slide, such as its stain. scores: facts about each patch
+    by name, float32 (n,), such as the share that pen covers.
     """
 
     slide_id: str
@@ -77,6 +86,8 @@ class Patches:
     mpp: Float64
     tissue_um2: float | None = None
     left_out_um2: float | None = None
+    measured: Mapping[str, str] = field(default_factory=dict)
+    scores: Mapping[str, Float32] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.xy.dtype != np.int32 or self.xy.ndim != 2 or self.xy.shape[1] != 2:
@@ -85,6 +96,8 @@ class Patches:
             raise ValueError(f"Patches.mpp must be float64 ({len(self.xy)},), not {self.mpp.dtype} {self.mpp.shape}")
         if self.size < 1:
             raise ValueError(f"Patches.size must be at least 1 pixel, not {self.size}")
+        if any(one.dtype != np.float32 or one.shape != (len(self.xy),) for one in self.scores.values()):
+            raise ValueError(f"Patches.scores must each be float32 ({len(self.xy)},)")
 
     @classmethod
     def at(cls, slide_id: str, xy: NDArray[Any], size: int, mpp: float) -> Patches:
@@ -94,6 +107,11 @@ class Patches:
 
     def __len__(self) -> int:
         return len(self.xy)
+
+    def take(self, rows: NDArray[Any]) -> Patches:
+        """Return some of the patches, by position or mask, with their scores."""
+        scores = {name: score[rows] for name, score in self.scores.items()}
+        return replace(self, xy=self.xy[rows], mpp=self.mpp[rows], scores=scores)
 
     @property
     def represented(self) -> float | None:

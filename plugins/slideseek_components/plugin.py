@@ -25,6 +25,7 @@ def register_featurizers(register: Register) -> None:
     register("kimianet", f"{here}.densenet:KimiaNet", "DenseNet-121 trained on TCGA, 1024 features, your weights file")
     register("timm", f"{here}.timm_model:TimmModel", "any timm network, from a file, a folder or a pinned hub commit")
     register("onnx", f"{here}.onnx_model:OnnxModel", "any network in one ONNX file")
+    register("macenko", f"{here}.macenko:Macenko", "another featurizer, on patches with normalised H&E colours")
     register("imported", f"{here}.imported:Imported", "features imported from another tool")
 
 

@@ -86,7 +86,8 @@ def test_components_that_keep_their_promises(registry):
     made = engine(registry)
     slide = toy_slide()
     patches = made.select(slide)
-    features = made.featurize(slide, patches, "colon")
+    features, notes = made.featurize(slide, patches, "colon")
+    assert notes == []
     assert (features.slide_id, features.site, features.features.shape) == (slide.id, "colon", (2, 3))
     assert made.encode(features).slide_id == slide.id
 

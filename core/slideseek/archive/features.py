@@ -50,7 +50,8 @@ def write_features(path: Path, features: Float32, patches: Patches, slide_mpp: f
         coords.attrs["patch_size_level0"] = round(extent)
         coords.attrs["level0_mpp"] = slide_mpp
         coords.attrs["name"] = patches.slide_id
-        file.create_dataset("mpp", data=patches.mpp)
+        for name, values in {"mpp": patches.mpp, **patches.scores}.items():
+            file.create_dataset(name, data=values)
         file.attrs["slideseek_key"] = key
 
 

@@ -20,30 +20,34 @@ _AREAS = ("tissue_um2", "left_out_um2")
 
 
 def pack_patches(key: str, patches: Patches, slide_mpp: float) -> Payload:
-    """Store patches in the catalogue: xy as little-endian int32, then mpp as float64."""
+    """Store patches in the catalogue: xy as little-endian int32, mpp as float64, then each score as float32."""
     xy, mpp = patches.xy.astype("<i4"), patches.mpp.astype("<f8")
-    data = xy.tobytes() + mpp.tobytes()
-    meta = {"n": len(patches), "size": patches.size, "slide_mpp": slide_mpp}
+    data = b"".join([xy.tobytes(), mpp.tobytes(), *(s.astype("<f4").tobytes() for s in patches.scores.values())])
+    meta: dict[str, Any] = {"n": len(patches), "size": patches.size, "slide_mpp": slide_mpp}
+    if patches.measured or patches.scores:
+        meta |= {"measured": dict(patches.measured), "scores": list(patches.scores)}
     meta |= {name: area for name in _AREAS if (area := getattr(patches, name)) is not None}
     return Payload(key, "patches", meta, digest_bytes(data), data=data)
 
 
 def unpack_patches(payload: Payload, slide_id: str) -> Patches:
     """Read patches back."""
-    data = _data(payload)
-    n = int(payload.meta["n"])
-    if len(data) != n * 16:
+    data, n, names = _data(payload), int(payload.meta["n"]), payload.meta.get("scores", ())
+    if len(data) != n * (16 + 4 * len(names)):
         raise _damaged(payload)
     xy = np.frombuffer(data, "<i4", count=2 * n).reshape(n, 2).astype(np.int32)
-    mpp = np.frombuffer(data, "<f8", offset=8 * n).astype(np.float64)
-    return Patches(slide_id, xy, int(payload.meta["size"]), mpp, *(payload.meta.get(name) for name in _AREAS))
+    mpp = np.frombuffer(data, "<f8", count=n, offset=8 * n).astype(np.float64)
+    score = np.frombuffer(data, "<f4", offset=16 * n).reshape(len(names), n).astype(np.float32)
+    areas: list[Any] = [payload.meta.get(name) for name in _AREAS]
+    known = {"measured": payload.meta.get("measured", {}), "scores": dict(zip(names, score))}
+    return Patches(slide_id, xy, int(payload.meta["size"]), mpp, *areas, **known)
 
 
 def store_features(root: Path, folder: str, key: str, bag: Bag, patches: Patches, slide_mpp: float) -> Payload:
     """Write a bag to `root`/`folder`/<slide>.h5 and return the payload that points to it."""
     file = f"{folder}/{safe_name(bag.slide_id)}.h5"
     write_features(root / file, bag.features, patches, slide_mpp, key)
-    meta = {"n": len(bag), "width": bag.width}
+    meta = {"n": len(bag), "width": bag.width, "measured": dict(patches.measured)}
     return Payload(key, "features", meta, sha256_file(root / file), file=file)
 
 

@@ -22,7 +22,8 @@ CREATE TABLE slides (
     contours TEXT NOT NULL,
     fields TEXT NOT NULL,
     added TEXT NOT NULL,
-    parts TEXT NOT NULL DEFAULT '[]'
+    parts TEXT NOT NULL DEFAULT '[]',
+    measured TEXT NOT NULL DEFAULT '{}'
 ) STRICT;
 CREATE INDEX slides_by_fingerprint ON slides (fingerprint);
 
@@ -133,7 +134,7 @@ CREATE TRIGGER IF NOT EXISTS slide_inserted AFTER INSERT ON slides BEGIN
     INSERT INTO generations VALUES ('slides', 1) ON CONFLICT DO UPDATE SET value = value + 1;
 END;
 CREATE TRIGGER IF NOT EXISTS slide_updated AFTER UPDATE OF id, path, fingerprint, outline, bytes, mtime_ns,
-    patient, site, label, center, mpp, contours, fields ON slides BEGIN
+    patient, site, label, center, mpp, contours, fields, measured ON slides BEGIN
     INSERT INTO generations VALUES ('slides', 1) ON CONFLICT DO UPDATE SET value = value + 1;
 END;
 CREATE TRIGGER IF NOT EXISTS slide_deleted AFTER DELETE ON slides BEGIN
@@ -159,7 +160,7 @@ DELETE FROM stages WHERE stage <> 'select' AND status <> 'failed'
 SEALED: Mapping[str, tuple[str, ...]] = {
     "slides": (
         *("id", "path", "fingerprint", "outline", "bytes", "mtime_ns", "patient", "site", "label", "center", "mpp"),
-        *("contours", "fields", "added", "parts"),
+        *("contours", "fields", "added", "parts", "measured"),
     ),
     "stages": (
         *("slide_id", "stage", "settings", "key", "status", "cause", "fix", "notes", "attempts", "seconds", "items"),
@@ -216,7 +217,10 @@ FROM_2 = "ALTER TABLE stages ADD COLUMN made_by TEXT NOT NULL DEFAULT '';"
 FROM_3 = f"ALTER TABLE slides ADD COLUMN parts TEXT NOT NULL DEFAULT '[]';{KNOWN_FAILURES}"
 """Version 3 knew the size and date of a slide's first file only."""
 
-FROM_4 = f"DROP TRIGGER IF EXISTS code_updated;DROP TRIGGER IF EXISTS slide_updated;{WATCH}{SEALS}"
+FROM_4 = (
+    "ALTER TABLE slides ADD COLUMN measured TEXT NOT NULL DEFAULT '{}';"
+    f"DROP TRIGGER IF EXISTS code_updated;DROP TRIGGER IF EXISTS slide_updated;{WATCH}{SEALS}"
+)
 """Rows of version 4 have no seals, and its triggers would take sealing a row for a change."""
 
 QUERY_LOG = """

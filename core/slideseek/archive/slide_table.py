@@ -10,7 +10,7 @@ import os
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -23,7 +23,7 @@ from slideseek.digests import is_whole
 from slideseek.errors import DamagedError
 from slideseek.types import Int32, Mask, SlideRecord
 
-COLUMNS = ("path", "fingerprint", "patient", "site", "label", "center", "mpp", "contours", "fields")
+COLUMNS = ("path", "fingerprint", "patient", "site", "label", "center", "mpp", "contours", "fields", "measured")
 DAMAGED, ADD_AGAIN = "the record of slide {!r} in the catalogue is damaged", "add the slide again with its manifest"
 SCAN_ABOVE = 0.1
 """Share of the slides above which reading all of them is faster than looking up each one."""
@@ -127,7 +127,7 @@ class SlideTable:
         return found
 
     def field(self, name: str) -> dict[str, Any]:
-        """Return one column of the table by slide id; `fields` as JSON text."""
+        """Return one column of the table by slide id; `fields` and `measured` as JSON text."""
         if name not in COLUMNS:
             raise ValueError(f"name must be one of {', '.join(COLUMNS)}, not {name!r}")
         cursor = self._db.cursor()
@@ -154,11 +154,12 @@ class SlideTable:
         return [_slide(row) for row in rows.fetchall() if is_whole(row, SEALED["slides"])]
 
     def put(self, slide: SlideRow) -> None:
-        """Insert or update a slide."""
+        """Insert or update a slide; what was measured on other content is dropped."""
         record = slide.record
         added = datetime.now(UTC).isoformat(timespec="seconds")
         self._db.execute(
-            "INSERT INTO slides VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,0) ON CONFLICT (id) DO UPDATE SET"
+            "INSERT INTO slides VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,'{}',0) ON CONFLICT (id) DO UPDATE SET"
+            " measured = iif(fingerprint = excluded.fingerprint, measured, '{}'),"
             " path = excluded.path, fingerprint = excluded.fingerprint, outline = excluded.outline,"
             " bytes = excluded.bytes, mtime_ns = excluded.mtime_ns, patient = excluded.patient,"
             " site = excluded.site, label = excluded.label, center = excluded.center, mpp = excluded.mpp,"
@@ -168,6 +169,13 @@ class SlideTable:
                 *(record.patient, record.site, record.label, record.center, record.mpp, record.contours),
                 *(json.dumps(dict(record.fields), sort_keys=True), added, json.dumps(slide.parts)),
             ),
+        )
+
+    def measure(self, slide_id: str, found: Mapping[str, str]) -> None:
+        """Note what was measured on a slide's pixels, in addition to what is known."""
+        known = "json_patch(measured, ?1)"
+        self._db.execute(
+            f"UPDATE slides SET measured = {known} WHERE id = ?2 AND measured <> {known}", (json.dumps(found), slide_id)
         )
 
     def rename(self, slide_id: str, new: str) -> None:
@@ -182,6 +190,8 @@ class SlideTable:
 def _slide(row: sqlite3.Row) -> SlideRow:
     plain = ("id", "path", "patient", "site", "label", "center", "mpp", "contours")
     record = SlideRecord(**{name: row[name] for name in plain}, fields=json.loads(row["fields"]))
+    if row["measured"] != "{}":
+        record = replace(record, measured=json.loads(row["measured"]))
     return SlideRow(record, row["fingerprint"], row["bytes"], row["mtime_ns"], row["outline"], _parts(row["parts"]))
 
 
@@ -225,7 +235,7 @@ class SlideColumns:
         self._columns: dict[tuple[str, bool], Column] = {}
 
     def column(self, name: str, free: bool = False) -> Column:
-        """Return a field of the record, or with `free` one of the manifest's other columns (None where missing)."""
+        """Return a field of the record, or with `free` another column of the manifest or measured one (or None)."""
         if (name, free) not in self._columns:
             if free:
                 nothing: Mapping[str, str] = {}
@@ -266,9 +276,13 @@ class SlideColumns:
 
     @cached_property
     def _free(self) -> dict[str, Mapping[str, str]]:
-        """The free fields of every slide of the archive, by id."""
+        """The free and measured fields of every slide of the archive, by id."""
         known = self._slides.field("fields")
         for slide_id in self._slides.damaged():  # whatever is in them
             known.pop(slide_id, None)
         parsed = json.loads(f"[{','.join(known.values())}]")  # four times as fast as parsing each separately
-        return dict(zip(known, parsed, strict=True))
+        found: dict[str, Mapping[str, str]] = dict(zip(known, parsed, strict=True))
+        for name, text in self._slides.field("measured").items():
+            if text != "{}" and name in found:
+                found[name] = SlideRecord("", "", fields=found[name], measured=json.loads(text)).columns
+        return found

@@ -113,7 +113,7 @@ class FeaturePhase:
             read: dict[str, ReadSoFar] = {}
             for engine in engines:
                 kept = Parts(self._archive.root, engine.feature_digest, self._stages.key(engine, "featurize", slide))
-                begun = kept.begun(engine.width, len(patches)) if patches is not None else None
+                begun = kept.begun(engine.width + 1, len(patches)) if patches is not None else None
                 parts[engine.name] = kept, begun
                 if begun is not None:
                     read[engine.name] = begun.read
@@ -151,8 +151,8 @@ class FeaturePhase:
                         report = self._attempts.keep(engine, "select", slide, payload, seconds, facts)
                         if report.outcome == "failed":
                             plan.reports.append(report)
-                    case Images(engine, rows, images, read):
-                        if work.take(engine, rows, images):
+                    case Images(engine, rows, images, blur, read):
+                        if work.take(engine, rows, images, blur):
                             plan.parts[engine.name][0].add(rows, work.features[-1], read)
                     case AllRead(engine, facts):
                         plan.reports.append(self._finish(engine, plan, work, facts))
@@ -183,9 +183,10 @@ class FeaturePhase:
         if work.error is not None or work.patches is None:
             error = work.error or SlideError("nothing was selected", "build again")
             return self._attempts.fail(engine, "featurize", slide, error, work.seconds)
-        rows = np.concatenate(work.rows)
-        patches = Patches(slide.id, work.patches.xy[rows], work.patches.size, work.patches.mpp[rows])
-        bag = make_bag(slide.id, np.concatenate(work.features), work.patches, rows, slide.record.site, facts.mpp)
+        rows, table = np.concatenate(work.rows), np.concatenate(work.features)
+        patches, sharp, notes = engine.in_focus(work.patches, rows, table[:, -1].copy(), facts.mpp)
+        facts = replace(facts, notes=(*facts.notes, *notes))
+        bag = make_bag(table[sharp, :-1], patches, slide.record.site, facts.mpp)
         key = self._stages.key(engine, "featurize", slide)
         folder = feature_folder(engine.feature_digest)
         payload = store_features(self._archive.root, folder, key, bag, patches, facts.mpp)
@@ -203,7 +204,7 @@ class _Plan:
 
 
 class _Work:
-    """The features of one slide for one engine, as far as they are computed."""
+    """The features of one slide for one engine, as far as they are computed; the last column is the blur in µm."""
 
     def __init__(self, patches: Patches | None = None) -> None:
         self.patches = patches
@@ -217,12 +218,12 @@ class _Work:
         """Wall time since the work began."""
         return time.perf_counter() - self._started
 
-    def take(self, engine: Engine, rows: Int64, images: UInt8) -> bool:
+    def take(self, engine: Engine, rows: Int64, images: UInt8, blur: Float32) -> bool:
         """Compute the features of some patches and return whether it worked; after an error the rest are skipped."""
         if self.error is not None:
             return False
         try:
-            self.features.append(engine.features(images))
+            self.features.append(np.column_stack([engine.features(images), blur]))
             self.rows.append(rows)
         except Exception as error:
             self.error = as_slide_error("featurizing", error)

@@ -26,7 +26,7 @@ from slideseek.slides.content_fingerprint import fingerprint
 from slideseek.slides.patch_images import MAX_UNREADABLE, READ_AT_ONCE, patch_images, read_mpp, selection_notes
 from slideseek.slides.reader import open_slide
 from slideseek.slides.resolution import finer_than_scanned
-from slideseek.types import Int64, Patches, UInt8
+from slideseek.types import Float32, Int64, Patches, UInt8
 
 DEBUG_VARIABLE = "SLIDESEEK_DEBUG"
 
@@ -83,12 +83,13 @@ class Selected:
 class Images:
     """Pixels of some patches for one engine's featurizer; rows are positions among the selected patches.
 
-    read: how far the slide has been read with them.
+    blur: float32 (m,), how far they are out of focus in µm. read: how far the slide has been read with them.
     """
 
     engine: Engine
     rows: Int64
     images: UInt8
+    blur: Float32
     read: ReadSoFar
 
 
@@ -148,7 +149,8 @@ def read_slide(task: SlideTask, max_unreadable: float = MAX_UNREADABLE) -> Itera
                     for rows, images in patch_images(slide, patches, side, max_unreadable, first, skipped):
                         after = min(len(patches), (int(rows[-1]) // READ_AT_ONCE + 1) * READ_AT_ONCE)
                         read = ReadSoFar(after, slide.unreadable + lost, slide.filled + blank)
-                        yield Images(engine, rows, images, read)
+                        blur = engine.blur_um(images, patches.take(rows), slide.mpp)
+                        yield Images(engine, rows, images, blur, read)
                     check_unchanged(task)
                 except Exception as error:
                     yield Failed(engine, "featurize", as_slide_error("reading", error))

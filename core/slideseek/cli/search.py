@@ -49,6 +49,7 @@ MAX_EVIDENCE = 1000
     is_flag=True,
     help="Also exclude all slides from the query's centre: its scanner's colours alone can make them look similar.",
 )
+@click.option("--any-stain", is_flag=True, help="Also find slides of another stain than the query's.")
 @click.option(
     "--region",
     metavar="X,Y,W,H or GEOJSON",
@@ -103,6 +104,7 @@ def command(
     where: tuple[str, ...],
     include_same_patient: bool,
     exclude_center: bool,
+    any_stain: bool,
     region: str | None,
     annotation: str,
     as_patch: bool,
@@ -153,6 +155,7 @@ def command(
         where=where,
         include_same_patient=include_same_patient,
         exclude_center=exclude_center,
+        any_stain=any_stain,
         options=options,
     )
     if queries is not None:

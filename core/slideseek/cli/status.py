@@ -25,19 +25,19 @@ def command(folder: Path | None, only_failed: bool, as_json: bool) -> None:
         slides = [s for s in status["slides"] if s["failure"]] if only_failed else status["slides"]
         print_json({**status, "slides": slides})
         return
+    # A field of the manifest comes before what was measured.
+    stains = {s["id"]: s["fields"].get("stain") or s["measured"].get("stain", "") for s in status["slides"]}
+    stained = ("stain",) if any(stains.values()) else ()
     rows = [
         [
-            slide["id"],
-            slide["patient"],
-            slide["site"],
-            slide["label"],
+            *(slide["id"], slide["patient"], slide["site"], slide["label"], *(stains[slide["id"]] for _ in stained)),
             *(stages["state"] for stages in slide["engines"].values()),
         ]
         for slide in status["slides"]
         if not only_failed or slide["failure"]
     ]
     names = [engine["name"] for engine in status["engines"]]
-    print_table(("slide", "patient", "site", "diagnosis", *names), rows)
+    print_table(("slide", "patient", "site", "diagnosis", *stained, *names), rows)
     for slide in status["slides"]:
         if failure := slide["failure"]:
             if slide["known"] is not None:

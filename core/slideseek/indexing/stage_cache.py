@@ -128,6 +128,8 @@ class StageCache:
         with self.catalog.transaction():
             if payload is not None:
                 self.catalog.put_payload(payload)
+                if found := payload.meta.get("measured"):
+                    self.catalog.slides.measure(record.slide_id, found)
             self.catalog.put_stage(record)
 
     def drop(self, key: str) -> None:

@@ -85,6 +85,7 @@ def _slide(slide: SlideRow, engines: Mapping[str, Engine | SlideseekError], stag
         "center": record.center,
         "mpp": record.mpp,
         "fields": dict(record.fields),
+        "measured": dict(record.measured),
         "fingerprint": slide.fingerprint,
         "engines": states,
         "failure": failure,

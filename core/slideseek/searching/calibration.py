@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -36,7 +36,7 @@ def calibrate(searcher: Searcher, request: Request, sample: int = SAMPLE) -> dic
     """
     ids = sorted(searcher.index.ids)
     places = np.unique(np.linspace(0, len(ids) - 1, min(sample, len(ids))).round().astype(int))
-    queries = [searcher.queries.stored(ids[place]) for place in places.tolist()]
+    queries = [replace(searcher.queries.stored(ids[at]), any_stain=request.any_stain) for at in places.tolist()]
     usable = [query for query in queries if _is_usable(query, request)]
     how = request.k, request.mode, request.where, request.exclude_center, request.options
     counts: dict[str, dict[float, tuple[int, int]]] = {name: {} for name in VOTED}

@@ -32,7 +32,8 @@ _NUMERIC: dict[str, Callable[[float, float], bool]] = {
 class Filter:
     """One condition on one field of a slide's record.
 
-    free: the field is a free column of the manifest. values: what it is compared with; one value except for `in`.
+    free: the field is a free column of the manifest, or was measured. values: what it is compared with; one value
+    except for `in`.
     """
 
     field: str
@@ -42,7 +43,7 @@ class Filter:
 
     def __call__(self, record: SlideRecord) -> bool:
         """Return whether a slide passes. A numeric comparison fails for a value that is not a number."""
-        stated = record.fields.get(self.field, "") if self.free else getattr(record, self.field)
+        stated = record.columns.get(self.field, "") if self.free else getattr(record, self.field)
         got = "" if stated is None else str(stated)
         if self.sign in ("=", "in"):
             return got in self.values

@@ -14,13 +14,12 @@ import numpy as np
 
 from slideseek.archive.archive import Archive
 from slideseek.archive.slide_table import SlideRow
-from slideseek.engine import Engine, make_bag
+from slideseek.engine import Engine
 from slideseek.errors import DamagedError, SlideError, SlideseekError, UsageError
 from slideseek.indexing.stage_cache import StageCache
 from slideseek.interfaces import Slide
 from slideseek.searching.patch_squares import PatchSquares
 from slideseek.slides.area import Annotations, Area, Region, Unbounded
-from slideseek.slides.patch_images import patch_images
 from slideseek.slides.reader import open_slide
 from slideseek.slides.region_slide import RegionSlide
 from slideseek.types import Bag, Patches
@@ -68,16 +67,12 @@ def stored_bag(archive: Archive, engine: Engine, stages: StageCache, slide: Slid
     return LocatedBag.of(archive.bag(stages.key(engine, "featurize", slide), slide.record))
 
 
-def fresh_bag(engine: Engine, slide: Slide, patches: Patches, site: str) -> LocatedBag:
-    """Read and featurize patches of a slide. A patch that cannot be decoded is left out of both."""
-    features, rows = [], []
-    for numbers, images in patch_images(slide, patches, engine.read_side(patches)):
-        features.append(engine.features(images))
-        rows.append(numbers)
-    if not rows:
+def fresh_bag(engine: Engine, slide: Slide, patches: Patches, site: str) -> tuple[LocatedBag, list[str]]:
+    """Read and featurize patches of a slide, and return notes. Those undecodable or out of focus are left out."""
+    bag, notes = engine.featurize(slide, patches, site)
+    if not len(bag):
         raise SlideError(f"no patch of slide {slide.id!r} could be read", "copy the slide again from its source")
-    bag = make_bag(slide.id, np.concatenate(features), patches, np.concatenate(rows), site, slide.mpp)
-    return LocatedBag.of(bag)
+    return LocatedBag.of(bag), notes
 
 
 def select_in(engine: Engine, slide: Slide, area: Area, like: Callable[[], Patches]) -> tuple[Patches, tuple[str, ...]]:
@@ -106,7 +101,8 @@ def _inside(slide: Slide, area: Area, patches: Patches) -> Patches:
     around = np.clip(corner + (room - side) / 2, 0, np.maximum(np.array(slide.dimensions) - side, 0))
     xy = np.where(side > room, np.floor(around), patches.xy + corner)
     kept = area.holds(xy + side / 2)
-    return Patches(slide.id, np.ascontiguousarray(xy[kept], dtype=np.int32), patches.size, patches.mpp[kept])
+    corners = np.ascontiguousarray(xy[kept], dtype=np.int32)
+    return Patches(slide.id, corners, patches.size, patches.mpp[kept], measured=patches.measured)
 
 
 def _shifted_grid(engine: Engine, slide: Slide, area: Area, like: Patches) -> Patches:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -30,6 +31,7 @@ class Query:
 
     fingerprints: of the content of the query's slides, to recognise them under any id. slide_path: the file with the
     query's pixels; None for a case, which has several slides. source: reads the query's features and squares.
+    any_stain: find slides of other stains too.
     """
 
     record: SlideRecord
@@ -38,6 +40,12 @@ class Query:
     notes: tuple[str, ...] = ()
     slide_path: Path | None = None
     source: Callable[[], LocatedBag] | None = field(default=None, repr=False, compare=False)
+    any_stain: bool = False
+
+    @property
+    def stain(self) -> str:
+        """The stain that hits must have, "" for any."""
+        return "" if self.any_stain else self.record.columns.get("stain", "")
 
     def located(self) -> LocatedBag:
         """Return the query's features and squares, read on first use."""
@@ -99,8 +107,9 @@ class QueryMaker:
         self._require_site(record)
         with open_slide(path, mpp=mpp) as slide:
             patches = self._select(slide)
-            made = fresh_bag(self.prepared(), slide, patches, site)
-            notes = self._notes(slide, patches, slide.notes)
+            made, seen = fresh_bag(self.prepared(), slide, patches, site)
+            notes = *self._notes(slide, patches, slide.notes), *seen
+        record = replace(record, measured=patches.measured)
         if not twins:
             notes = *notes, *_unknown_patient(record)
         return self._asked(record, made, frozenset({content}), notes, path)
@@ -148,8 +157,9 @@ class QueryMaker:
             return self._asked(record, inside, frozenset({content}), (*about, count), path)
         with open_slide(path, row.id if row else "", mpp) as slide:
             patches, notes = select_in(self.prepared(), slide, region.area(slide), self._example_patch)
-            made = fresh_bag(self.prepared(), slide, patches, record.site)
-            notes = *about, *self._notes(slide, patches, slide.notes), *notes
+            made, seen = fresh_bag(self.prepared(), slide, patches, record.site)
+            notes = *about, *self._notes(slide, patches, slide.notes), *seen, *notes
+        record = record if row else replace(record, measured=patches.measured)
         return self._asked(record, made, frozenset({content}), notes, path)
 
     def patch(
@@ -167,8 +177,8 @@ class QueryMaker:
         made, notes = patch_bag(self.prepared(), path, like, site, mpp)
         return self._asked(record, made, frozenset(), (*notes, *_unknown_patient(record)), path)
 
-    def case(self, patient: str) -> Query:
-        """Query with all slides of a patient at once: their patches form one bag."""
+    def case(self, patient: str, any_stain: bool = False) -> Query:
+        """Query with a patient's slides at once, in one bag; unless `any_stain`, of their most frequent stain only."""
         rows = [row for row in self._slides if row.record.patient == patient]
         rows = [row for row in rows if self._stages.done(self._engine, "featurize", row)]
         if not rows:
@@ -179,12 +189,17 @@ class QueryMaker:
         if len(sites) > 1:
             cause = f"patient {patient!r} has slides of {', '.join(sorted(sites))}"
             raise UsageError(cause, "query with one slide instead")
+        stains = Counter(sorted(stain for row in rows if (stain := row.record.columns.get("stain"))))
+        stain = stains.most_common(1)[0][0] if stains and not any_stain else ""
+        others = [row.id for row in rows if stain and row.record.columns.get("stain", "") not in (stain, "")]
+        rows = [row for row in rows if row.id not in others]
         name = f"case {patient}"
-        record = replace(rows[0].record, id=name, path="", fields={})
+        record = replace(rows[0].record, id=name, path="", fields={}, measured={"stain": stain} if stain else {})
         self._require_site(record)
         engine = self.prepared()
         parts = [stored_bag(self._archive, engine, self._stages, row) for row in rows]
         note = f"{len(rows)} slide(s) of patient {patient!r} used together: {', '.join(row.id for row in rows)}"
+        note += f"; not used, since their stain is not {stain!r}: {', '.join(others)}" if others else ""
         content = frozenset(row.fingerprint for row in rows)
         return self._asked(record, LocatedBag.joined(name, record.site, parts), content, (note,), None)
 

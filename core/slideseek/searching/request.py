@@ -36,7 +36,8 @@ class Request:
     text: the id of a slide in the archive, a slide file, a patch image or a patient, depending on `kind`. region:
     `x,y,w,h` as `Region.parse` reads it, or a GeoJSON file; `annotation` then names one of its annotations. site,
     patient, center, mpp: what is known about a file. relevant and rejected: ids of slides marked by the user; with
-    any, the search is for more slides like the relevant ones. options: `name=value`, options of the index or the
+    any, the search is for more slides like the relevant ones. any_stain: find, and join in a case, slides of any stain,
+    not only of the query's. options: `name=value`, options of the index or the
     reranker for this search only.
     """
 
@@ -56,6 +57,7 @@ class Request:
     relevant: tuple[str, ...] = ()
     rejected: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
+    any_stain: bool = False
 
     def __post_init__(self) -> None:
         if self.kind not in get_args(QueryKind):
@@ -72,7 +74,7 @@ class Request:
 
     def run(self, searcher: Searcher, query: Query | None = None) -> Result:
         """Create the query and search with it. query: the result of an earlier `query()`, to reuse it."""
-        query = self.query(searcher) if query is None else query
+        query = replace(self.query(searcher) if query is None else query, any_stain=self.any_stain)
         how = self.mode, self.where, self.include_same_patient, self.exclude_center, self.options
         if self.relevant or self.rejected:
             answer = more_like_these(searcher, query, self.relevant, self.rejected, self.k, *how)
@@ -90,7 +92,7 @@ class Request:
                 "omit it; to change a slide's record, add the slide again with a manifest",
             )
         if self.kind == "case":
-            return searcher.queries.case(self.text)
+            return searcher.queries.case(self.text, self.any_stain)
         if self.kind == "region":
             made = searcher.queries.region(self.text, self._part(), **known)
         elif self.kind == "patch":
@@ -116,7 +118,8 @@ class Request:
 
     def question(self) -> Request:
         """Return the request without its search options: equal requests make equal queries."""
-        return Request(**{name: getattr(self, name) for name in _OF_QUERY})
+        known = {name: getattr(self, name) for name in _OF_QUERY}
+        return Request(**known, any_stain=self.any_stain and self.kind == "case")
 
     def pack(self) -> dict[str, Any]:
         """Return the request as plain data, without default values."""
@@ -146,6 +149,8 @@ class Request:
             parts.append("own patient included")
         if self.exclude_center:
             parts.append("other centres only")
+        if self.any_stain:
+            parts.append("any stain")
         if self.relevant or self.rejected:
             parts.append(f"more like {len(self.relevant)} marked relevant, unlike {len(self.rejected)}")
         return ", ".join(parts)

@@ -134,8 +134,9 @@ class Searcher:
 
         mode: `vertical` searches only slides of the query's site. where: filters, all of which must hold.
         The query's slide, under any id, and its patient's other slides are excluded unless `include_same_patient`;
-        with `exclude_center` all slides of its centre are excluded too. options: `name=value` for this search, of the
-        index or the reranker. rerank: whether to use the engine's reranker, if it has one.
+        with `exclude_center` all slides of its centre are excluded too. Slides of another stain than the query's are
+        excluded unless `Query.any_stain` is set or a filter is about the stain. options: `name=value` for this search,
+        of the index or the reranker. rerank: whether to use the engine's reranker, if it has one.
         """
         with self.archive.catalog.snapshot():  # hits and their records are of one version of the archive
             return self._search(query, k, mode, where, include_same_patient, exclude_center, options, rerank)
@@ -151,7 +152,7 @@ class Searcher:
         options: Sequence[str],
         rerank: bool,
     ) -> Answer:
-        filters = self._checked(query, k, mode, where)
+        query, filters = self._checked(query, k, mode, where)
         started = time.perf_counter()
         self._live.refresh()
         tuned = self.tuned(options)  # of the index as it is now
@@ -194,8 +195,10 @@ class Searcher:
         self._live.refresh()
         groups: dict[bytes, list[int]] = {}
         shared: list[Mask] = []
-        for place, query in enumerate(queries):
-            filters = self._checked(query, k, mode, where)
+        queries = list(queries)
+        for place, one in enumerate(queries):
+            query, filters = self._checked(one, k, mode, where)
+            queries[place] = query
             shared.append(self._shared_mask(query, mode, filters, exclude_center))
             groups.setdefault(shared[-1].tobytes(), []).append(place)
         answers: dict[int, Answer] = {}
@@ -244,15 +247,16 @@ class Searcher:
         patients = {query.record.patient, *(row.record.patient for row in own)} - {""}
         return columns.among("patient", patients) | columns.those(row.id for row in own)
 
-    def _checked(self, query: Query, k: int, mode: Mode, where: Sequence[str]) -> list[Filter]:
-        """Raise an error for a search that is not possible; return its filters."""
+    def _checked(self, query: Query, k: int, mode: Mode, where: Sequence[str]) -> tuple[Query, list[Filter]]:
+        """Raise an error for a search that is not possible; return the query, of any stain if filtered, and filters."""
         if mode == "vertical" and not query.record.site:
             cause = f"a vertical search needs the site of {query.record.id!r}, which is unknown"
             if self._slides.get(query.record.id) is None:
                 raise ParameterError("site", cause, "search the whole archive")
             raise UsageError(cause, f"{_ADD_AGAIN} has a primary_site column, or search the whole archive")
         known = self.fields if where else ()
-        return [parse_filter(text, known) for text in where]
+        filters = [parse_filter(text, known) for text in where]
+        return replace(query, any_stain=query.any_stain or any(one.field == "stain" for one in filters)), filters
 
     def _shared_mask(self, query: Query, mode: Mode, filters: Sequence[Filter], exclude_center: bool) -> Mask:
         """Return which slides are candidates before patients are excluded: bool (n,)."""
@@ -264,7 +268,12 @@ class Searcher:
             among &= columns.passing(condition.field, condition.free, condition)
         if exclude_center:
             among &= self._of_other_centers(query)
-        return among
+        return among & ~self._of_other_stains(query)
+
+    def _of_other_stains(self, query: Query) -> Mask:
+        """Return which slides of the index are known to have another stain than the query: bool (n,)."""
+        known = self._live.columns.column("stain", free=True) if query.stain else None
+        return ~known.equal([query.stain, "", None]) if known else np.zeros(len(self.index.ids), dtype=np.bool_)
 
     def _answer(
         self,
@@ -306,6 +315,9 @@ class Searcher:
             notes.append(f"{behind} slide(s) of the archive are not in the index: see 'slideseek status'")
         if exclude_center and (unknown := int(np.count_nonzero(among & self._live.columns.among("center", [""])))):
             notes.append(f"the centre of {unknown} slide(s) is unknown: they are not excluded")
+        if others := int(np.count_nonzero(self._of_other_stains(query))):
+            but = f"{others} of other stains are left out unless any stain is asked for"
+            notes.append(f"only slides of the query's stain ({query.stain}) were searched: {but}")
         if mode == "horizontal" and query.code.space:
             notes.append(
                 f"codes of engine {self.engine.name!r} are comparable only within a site: all hits are of"

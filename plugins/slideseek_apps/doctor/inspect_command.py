@@ -50,8 +50,8 @@ def command(
 ) -> None:
     """Show SLIDE's resolution and its source, its levels, tissue and patches, and draw the tissue and patches.
 
-    Tissue in no patch that the selector chooses from is drawn in red. With -a, the resolution and the tissue outline
-    from the archive's manifest are used.
+    Tissue in no patch that the selector chooses from is drawn in red, and so are patches out of focus. With -a, the
+    resolution and the tissue outline from the archive's manifest are used.
     """
     import json
 
@@ -119,6 +119,9 @@ def command(
         ["levels", "; ".join(f"{w} x {h} (1:{d:g})" for w, h, d in facts["levels"])],
         ["tissue", _tissue(facts, config.selector.use)],
         ["  in no patch", _left_out(facts)],
+        ["stain", _stain(facts, record)],
+        ["artefacts", _artefacts(facts["measured"])],
+        ["focus", _focus(facts["measured"])],
         ["patches", f"{facts['patches']} of {facts['patch_size']} px at {at} by selector {config.selector.use!r}"],
         ["picture", str(target)],
     ]
@@ -132,6 +135,26 @@ def _tissue(facts: dict[str, Any], selector: str) -> str:
     if facts["tissue_share"] is None:
         return f"not reported by selector {selector!r}"
     return f"{facts['tissue_share']:.1%} of the slide" + (", as outlined" if facts["contours"] else "")
+
+
+def _stain(facts: dict[str, Any], record: SlideRecord | None) -> str:
+    """Format the stain: as the manifest states it, else as the selector found it."""
+    if record is not None and record.fields.get("stain"):
+        return f"{record.fields['stain']}, as stated"
+    return str(facts["measured"].get("stain", "unknown"))
+
+
+def _artefacts(measured: dict[str, str]) -> str:
+    """Format the shares of pen, folds and debris."""
+    known = [f"{name} {float(measured[name]):.1%}" for name in ("pen", "folds", "debris") if name in measured]
+    return ", ".join(known) or "not measured"
+
+
+def _focus(measured: dict[str, str]) -> str:
+    """Format how blurred the patches are."""
+    if "blur_um" not in measured:
+        return "not measured"
+    return f"blurred by {measured['blur_um']} µm, {float(measured['blurred']):.0%} of the patches too much"
 
 
 def _left_out(facts: dict[str, Any]) -> str:

@@ -4,25 +4,29 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from PIL import Image, ImageDraw
 from scipy import ndimage
 
 from slideseek.boundary import Owner
-from slideseek.interfaces import OffersPatches, Selector, TissueFinder, implements
+from slideseek.errors import SlideError
+from slideseek.interfaces import ChecksFocus, OffersPatches, Selector, TissueFinder, implements
 from slideseek.slides.geojson import mask_from_geojson
-from slideseek.slides.patch_images import selection_notes
+from slideseek.slides.patch_images import patch_images, selection_notes
 from slideseek.slides.pyramid import PyramidSlide
 from slideseek.slides.reader import open_slide
 from slideseek.slides.resolution import finer_than_scanned
-from slideseek.types import Mask, Patches, UInt8
+from slideseek.types import Float32, Int64, Mask, Patches, UInt8
 
 PICTURE_SIDE = 1200
 OUTLINE = (0, 150, 90)
 LEFT_OUT = (220, 30, 30)
 BOX = (20, 20, 60)
+
+LOOKED_AT, FOCUS_SIDE = 64, 256
+"""Patches whose focus is looked at, and the side in pixels they are read at if they are larger."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +62,40 @@ def inspect_slide(
         mask = _tissue(slide, thumbnail, selector, owner)
         patches = owner.check_patches(owner.call("select()", selector.select, slide), slide.id)
         facts = _facts(slide, mask, patches, path)
+        blurred = np.zeros(len(patches), dtype=np.bool_)
+        if implements(selector, ChecksFocus) and len(patches):
+            rows, blur, notes = _focus(slide, patches, selector, owner)
+            blurred[rows[~blur.sharp]] = True
+            facts["measured"] |= {"blur_um": f"{np.median(blur.um):.2f}", "blurred": f"{1 - blur.sharp.mean():.2f}"}
+            facts["notes"] += notes
         offered = selector.offered(slide) if implements(selector, OffersPatches) else None
-        picture = draw(thumbnail, mask, patches, slide, offered)
+        picture = draw(thumbnail, mask, patches, slide, offered, blurred)
         return Inspection(facts, picture, mask, slide.dimensions)
+
+
+class _Blur(NamedTuple):
+    """The blur of patches in µm, float32 (n,), and whether each is sharp enough, bool (n,)."""
+
+    um: Float32
+    sharp: Mask
+
+
+def _focus(
+    slide: PyramidSlide, patches: Patches, selector: ChecksFocus, owner: Owner
+) -> tuple[Int64, _Blur, list[str]]:
+    """Look at the focus of up to `LOOKED_AT` patches, evenly spread; return which, int64 (n,), their blur and notes."""
+    spread = np.linspace(0, len(patches) - 1, min(LOOKED_AT, len(patches))).round().astype(np.int64)
+    some, side = patches.take(spread), min(patches.size, FOCUS_SIDE)
+    read = list(patch_images(slide, some, side))
+    rows = np.concatenate([rows for rows, _ in read])
+    mpp = some.mpp[rows] * patches.size / side
+    images = np.concatenate([images for _, images in read])
+    blur = owner.call("blur_um()", selector.blur_um, images, mpp, slide.mpp)
+    try:
+        sharp, notes = owner.call("in_focus()", selector.in_focus, blur, mpp, slide.mpp)
+    except SlideError as error:  # a build would fail with it
+        sharp, notes = np.zeros(len(rows), dtype=np.bool_), [error.cause]
+    return spread[rows], _Blur(blur, sharp), list(notes)
 
 
 def _tissue(slide: PyramidSlide, thumbnail: UInt8, selector: Selector, owner: Owner) -> Mask | None:
@@ -77,11 +112,17 @@ def _tissue(slide: PyramidSlide, thumbnail: UInt8, selector: Selector, owner: Ow
 
 
 def draw(
-    thumbnail: UInt8, mask: Mask | None, patches: Patches, slide: PyramidSlide, offered: Patches | None = None
+    thumbnail: UInt8,
+    mask: Mask | None,
+    patches: Patches,
+    slide: PyramidSlide,
+    offered: Patches | None = None,
+    blurred: Mask | None = None,
 ) -> UInt8:
     """Draw the slide twice, side by side: with its tissue outlined and the glass dimmed, and with the patches framed.
 
     Without a mask nothing is outlined or dimmed. offered: the patches chosen from; tissue in none of them is red.
+    blurred: bool (n,), patches to frame in red.
     """
     left = thumbnail.copy()
     if mask is not None:
@@ -94,9 +135,10 @@ def draw(
     image = Image.fromarray(thumbnail)
     pen = ImageDraw.Draw(image)
     scale = thumbnail.shape[1] / slide.dimensions[0]
-    for (x, y), mpp in zip(patches.xy, patches.mpp):
+    for number, ((x, y), mpp) in enumerate(zip(patches.xy, patches.mpp)):
         extent = patches.size * float(mpp) / slide.mpp * scale
-        pen.rectangle([x * scale, y * scale, x * scale + extent, y * scale + extent], outline=BOX, width=2)
+        colour = LEFT_OUT if blurred is not None and blurred[number] else BOX
+        pen.rectangle([x * scale, y * scale, x * scale + extent, y * scale + extent], outline=colour, width=2)
     gap = np.full((thumbnail.shape[0], 12, 3), 255, np.uint8)
     return np.concatenate([left, gap, np.asarray(image)], axis=1)
 
@@ -139,6 +181,7 @@ def _facts(slide: PyramidSlide, mask: Mask | None, patches: Patches, path: Path)
         "tissue_um2": None if patches.tissue_um2 is None else round(patches.tissue_um2),
         "left_out_um2": None if patches.left_out_um2 is None else round(patches.left_out_um2),
         "represented": None if patches.represented is None else round(patches.represented, 4),
+        "measured": dict(patches.measured),
         "patches": len(patches),
         "patch_size": patches.size,
         "patch_mpp": sorted({float(m) for m in patches.mpp}),

@@ -47,11 +47,12 @@ def rectangles(patches: Patches, slide_mpp: float) -> dict[str, Any]:
         extent = round(patches.size * mpp / slide_mpp, 3)
         right, bottom = x + extent, y + extent
         ring = [[x, y], [right, y], [right, bottom], [x, bottom], [x, y]]
+        scores = {name: round(float(values[number]), 4) for name, values in patches.scores.items()}
         features.append(
             {
                 "type": "Feature",
                 "geometry": {"type": "Polygon", "coordinates": [ring]},
-                "properties": {"objectType": "tile", "name": f"patch {number}", "mpp": mpp},
+                "properties": {"objectType": "tile", "name": f"patch {number}", "mpp": mpp, **scores},
             }
         )
     return {"type": "FeatureCollection", "features": features}

@@ -22,7 +22,7 @@ def export_table(archive: Archive, engine: str | None, choice: SlideChoice, dest
     engines = [found["name"] for found in status["engines"] if engine in (None, found["name"])]
     states = {slide["id"]: slide for slide in status["slides"]}
     records = [row.record for row in choice.rows]
-    free = sorted({name for record in records for name in record.fields})
+    free = sorted({name for record in records for name in record.columns})
     (path,) = destination.claim([NAME])
     with replacing(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as stream:
         writer = csv.writer(stream, lineterminator="\n")
@@ -31,7 +31,7 @@ def export_table(archive: Archive, engine: str | None, choice: SlideChoice, dest
             state = states[record.id]
             failure = state["failure"] or {"cause": "", "fix": ""}
             stands = [*(state["engines"][name]["state"] for name in engines), failure["cause"], failure["fix"]]
-            writer.writerow([*_known(archive, record), *(record.fields.get(name, "") for name in free), *stands])
+            writer.writerow([*_known(archive, record), *(record.columns.get(name, "") for name in free), *stands])
     summary.wrote(path, *(record.id for record in records))
     return summary
 

@@ -124,6 +124,15 @@ def exclude_centre(session: Session, text: str) -> None:
     click.echo(f"slides of the query's centre are {'left out' if session.other_centers else 'included'}")
 
 
+def any_stain(session: Session, text: str) -> None:
+    """Find slides of any stain, or only of the query's."""
+    word = text.strip()
+    if word and word not in SWITCH:
+        raise UsageError(f"cannot read 'any-stain {word}'", "write: any-stain on, or: any-stain off")
+    session.any_stain = SWITCH.get(word, session.any_stain)
+    click.echo(f"slides of other stains than the query's are {'included' if session.any_stain else 'left out'}")
+
+
 def _request(words: list[str], session: Session) -> Request:
     """Parse the arguments of a search: one query, and options as on the command line; only `--set` needs no query."""
     found: dict[str, Any] = {}
@@ -174,4 +183,5 @@ COMMANDS = (
     Command("horizontal", "horizontal", "search the whole archive", horizontal),
     Command("same-patient", "same-patient [on | off]", "keep the query's patient or not", same_patient, ("switch",)),
     Command("exclude-centre", "exclude-centre [on | off]", "leave out the query's centre", exclude_centre, ("switch",)),
+    Command("any-stain", "any-stain [on | off]", "find slides of other stains or not", any_stain, ("switch",)),
 )  # fmt: skip

@@ -41,8 +41,8 @@ class Asked:
 class Session:
     """One person's session over one archive.
 
-    engine, k, mode, where, same_patient, other_centers: the settings of the next search. marks: by slide id, whether
-    it was marked relevant. lines: the lines that succeeded, for `save`. notify: shows a note.
+    engine, k, mode, where, same_patient, other_centers, any_stain: the settings of the next search. marks: by slide id,
+    whether it was marked relevant. lines: the lines that succeeded, for `save`. notify: shows a note.
     """
 
     archive: Archive
@@ -53,6 +53,7 @@ class Session:
     where: list[str] = field(default_factory=list)
     same_patient: bool = False
     other_centers: bool = False
+    any_stain: bool = False
     asked: Asked | None = None
     marks: dict[str, bool] = field(default_factory=dict)
     lines: list[str] = field(default_factory=list)
@@ -97,7 +98,7 @@ class Session:
         for record in self.records.values():
             for name in ("patient", "site", "label", "center"):
                 found[name].add(getattr(record, name))
-            for name, value in record.fields.items():
+            for name, value in record.columns.items():
                 found.setdefault(name, set()).add(value)
         return {name: tuple(sorted(values - {""})) for name, values in found.items()}
 
@@ -127,6 +128,7 @@ class Session:
             where=tuple(self.where),
             include_same_patient=self.same_patient,
             exclude_center=self.other_centers,
+            any_stain=self.any_stain,
         )
 
     def ask(self, request: Request) -> Asked:

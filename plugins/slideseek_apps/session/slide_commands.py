@@ -115,7 +115,7 @@ def beside(images: list[UInt8], gap: int = 12) -> UInt8:
 
 
 def _facts(record: SlideRecord) -> list[list[str]]:
-    known = {**record.readable_facts(), **record.fields, "file": record.path}
+    known = {**record.readable_facts(), **record.columns, "file": record.path}
     return [[name, value] for name, value in known.items() if value]
 
 

@@ -65,7 +65,8 @@ class ArchiveOut(BaseModel):
 class SlideOut(BaseModel):
     """A slide in the catalogue. `version` changes when its pixels may have changed.
 
-    A query that is not a slide of the archive, such as an uploaded patch, has an empty `key`.
+    A query that is not a slide of the archive, such as an uploaded patch, has an empty `key`. `fields` come from the
+    manifest; `measured` was found on the pixels: `stain`, `blur_um` (µm), shares of `pen`, `folds` and `debris`.
     """
 
     key: str
@@ -76,6 +77,7 @@ class SlideOut(BaseModel):
     label: str
     center: str
     fields: dict[str, str]
+    measured: dict[str, str]
 
 
 class PageOut(BaseModel):
@@ -166,7 +168,8 @@ class SearchIn(_RequestBody):
     """A search. `where`: conditions such as `site=lung` or `age>=60`, all of which must hold.
 
     `mode`: `vertical` searches only slides of the query's site. The query's own patient is left out unless
-    `include_same_patient` is set; `exclude_center` leaves out its whole centre.
+    `include_same_patient` is set; `exclude_center` leaves out its whole centre. Slides of another stain than the
+    query's are left out unless `any_stain` is set or `where` is about the stain.
     """
 
     engine: Name
@@ -176,6 +179,7 @@ class SearchIn(_RequestBody):
     where: Annotated[list[Annotated[str, Field(max_length=300)]], Field(max_length=20)] = []
     include_same_patient: bool = False
     exclude_center: bool = False
+    any_stain: bool = False
     options: Options = []
 
 

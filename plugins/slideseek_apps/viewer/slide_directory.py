@@ -51,12 +51,14 @@ class SlideDirectory:
         self.entries = [Entry(slide_key(row.id), row.record, row, _version(row)) for row in rows]
         self._by_key = {entry.key: at for at, entry in enumerate(self.entries)}
         self._by_id = {entry.record.id: at for at, entry in enumerate(self.entries)}
-        free = sorted({name for entry in self.entries for name in entry.record.fields})
+        free = sorted({name for entry in self.entries for name in entry.record.columns})
         self.fields: tuple[str, ...] = tuple(free)
+        stated = {"stain"}.union(*(entry.record.fields for entry in self.entries))
         self._columns = {name: self._column(_named(name)) for name in NAMED_FACETS}
         for name in free:
             column = self._column(_free(name))
-            if name not in self._columns and self._groups(column):
+            # What was measured is a number, apart from the stain.
+            if name in stated and name not in self._columns and self._groups(column):
                 self._columns[name] = column
         self._haystack = [_words(entry.record) for entry in self.entries]
         self._orders: dict[str, Sequence[int]] = {"id": range(len(self.entries))}
@@ -145,9 +147,9 @@ def _named(name: str) -> Callable[[SlideRecord], str]:
 
 
 def _free(name: str) -> Callable[[SlideRecord], str]:
-    return lambda record: record.fields.get(name, "")
+    return lambda record: record.columns.get(name, "")
 
 
 def _words(record: SlideRecord) -> str:
     named = (record.id, record.patient, record.site, record.label, record.center)
-    return "\n".join((*named, *record.fields.values())).casefold()
+    return "\n".join((*named, *record.columns.values())).casefold()

@@ -3,26 +3,31 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, get_args
 
 import numpy as np
 
-from slideseek.interfaces import OffersPatches, PatchSized, Slide, TissueFinder
+from slideseek.interfaces import ChecksFocus, OffersPatches, PatchSized, Slide, TissueFinder
 from slideseek.options import ADDED_LATER
-from slideseek.types import Int32, Int64, Mask, Patches, UInt8
+from slideseek.types import Float32, Float64, Int32, Int64, Mask, Patches, UInt8
+from slideseek_components.selectors.artefacts import appraise
+from slideseek_components.selectors.focus import patch_blur, sharp_patches
 from slideseek_components.selectors.tissue import TissueMethod, slide_tissue
 from slideseek_components.selectors.tissue_grid import Anchor, TissueGrid, tissue_grid
 
 
 @dataclass
-class TissueSelector(TissueFinder, OffersPatches, PatchSized, ABC):
+class TissueSelector(TissueFinder, OffersPatches, PatchSized, ChecksFocus, ABC):
     """Choose among the tissue cells of a regular grid.
 
     size: side of a patch in pixels. mpp: resolution of the grid, in µm/px.
     also_mpp: further resolutions at which the chosen cells are read: same centres, same number of pixels.
     overlap: share of a patch's side that the next one repeats. min_tissue: least share of tissue in a patch.
-    tissue: how tissue is separated from background. exclude_pen: do not count pen marks as tissue.
+    tissue: how tissue is separated from background. exclude_pen: do not count pen marks as tissue. exclude_debris: do
+    not count dust, dirt and the black rims of bubbles as tissue; brown chromogens are kept either way, a silver stain
+    only if this is false. max_blur: patches that are more out of focus are left out, in µm; 0 leaves out none.
     anchor: `slide` lays one grid from the slide's corner; `tissue` shifts a grid to each piece of tissue, and completes
     it at the rim with cells below min_tissue until `represent` of the piece lies in a cell, fullest first.
     """
@@ -38,6 +43,8 @@ class TissueSelector(TissueFinder, OffersPatches, PatchSized, ABC):
     exclude_pen: bool = True
     anchor: Anchor = field(default="slide", metadata=ADDED_LATER)
     represent: float = field(default=0.9, metadata=ADDED_LATER)
+    exclude_debris: bool = field(default=True, metadata=ADDED_LATER)
+    max_blur: float = field(default=0.0, metadata=ADDED_LATER)
 
     def __post_init__(self) -> None:
         self.also_mpp = tuple(self.also_mpp)
@@ -56,6 +63,8 @@ class TissueSelector(TissueFinder, OffersPatches, PatchSized, ABC):
             raise ValueError(f"min_tissue: must be from 0 to 1, not {self.min_tissue}")
         if not 0 <= self.represent <= 1:
             raise ValueError(f"represent: must be from 0 to 1, not {self.represent}")
+        if not 0 <= self.max_blur < np.inf:
+            raise ValueError(f"max_blur: must be at least 0 µm, not {self.max_blur}")
         if self.anchor not in get_args(Anchor):
             raise ValueError(f"anchor: must be one of {', '.join(get_args(Anchor))}, not {self.anchor!r}")
         if self.tissue not in get_args(TissueMethod):
@@ -80,6 +89,7 @@ class TissueSelector(TissueFinder, OffersPatches, PatchSized, ABC):
             min_tissue=self.min_tissue,
             tissue=self.tissue,
             exclude_pen=self.exclude_pen,
+            exclude_debris=self.exclude_debris,
             anchor=self.anchor,
             represent=self.represent,
         )
@@ -96,7 +106,7 @@ class TissueSelector(TissueFinder, OffersPatches, PatchSized, ABC):
         Gaps up to the usual size count as tissue, so the outline is the same for patches of any size; the grid fills
         fewer of them if its cells are small.
         """
-        return slide_tissue(slide, thumbnail, self.tissue, self.exclude_pen)
+        return slide_tissue(slide, thumbnail, self.tissue, self.exclude_pen, self.exclude_debris)
 
     def select(self, slide: Slide) -> Patches:
         """Return the chosen patches: at `mpp` by row and column of the grid, then at each of `also_mpp` likewise."""
@@ -105,7 +115,17 @@ class TissueSelector(TissueFinder, OffersPatches, PatchSized, ABC):
         corners = [grid.xy[chosen], *(_same_centres(grid, chosen, mpp) for mpp in self.also_mpp)]
         mpps = [np.full(len(xy), mpp) for xy, mpp in zip(corners, (self.mpp, *self.also_mpp))]
         xy, mpp = np.concatenate(corners), np.concatenate(mpps)
-        return Patches(grid.slide_id, xy, self.size, mpp, grid.tissue_um2, grid.left_out_um2)
+        patches = Patches(grid.slide_id, xy, self.size, mpp, grid.tissue_um2, grid.left_out_um2)
+        seen = appraise(grid.thumbnail, slide.mpp * slide.dimensions[0] / grid.thumbnail.shape[1])
+        return replace(patches, measured=seen.measured(), scores=seen.scores(patches, slide.mpp, slide.dimensions))
+
+    def blur_um(self, images: UInt8, mpp: Float64, slide_mpp: float) -> Float32:
+        """Return how far images (n, s, s, 3) are out of focus, float32 (n,): the sigma of a Gaussian in µm."""
+        return patch_blur(images, mpp, slide_mpp)
+
+    def in_focus(self, blur_um: Float32, mpp: Float64, slide_mpp: float) -> tuple[Mask, Sequence[str]]:
+        """Return which patches are not blurred by more than `max_blur`, bool (n,), and notes."""
+        return sharp_patches(blur_um, mpp, slide_mpp, self.max_blur)
 
 
 @dataclass

@@ -44,7 +44,12 @@ _DARK_NOISE = 8.0
 
 
 def slide_tissue(
-    slide: Slide, thumbnail: UInt8, method: TissueMethod, exclude_pen: bool, max_hole: float = HOLE_UM2
+    slide: Slide,
+    thumbnail: UInt8,
+    method: TissueMethod,
+    exclude_pen: bool,
+    exclude_debris: bool = True,
+    max_hole: float = HOLE_UM2,
 ) -> Mask:
     """Return bool (h, w), true where `thumbnail`, RGB uint8 (h, w, 3) of the whole of `slide`, shows tissue.
 
@@ -56,7 +61,8 @@ def slide_tissue(
     # On a crop, all the tissue may be smaller than dust on a whole slide: use shares of the image.
     is_crop = width * height * slide.mpp**2 < CROP_UM2
     mpp = None if is_crop else slide.mpp * width / thumbnail.shape[1]
-    return tissue_mask(thumbnail, method=method, exclude_pen=exclude_pen, mpp=mpp, max_hole=max_hole)
+    without = {"exclude_pen": exclude_pen, "exclude_debris": exclude_debris}
+    return tissue_mask(thumbnail, method=method, mpp=mpp, max_hole=max_hole, **without)
 
 
 def tissue_mask(

@@ -90,6 +90,7 @@ def tissue_grid(
     min_tissue: float = 0.7,
     tissue: TissueMethod = "hsv-otsu",
     exclude_pen: bool = True,
+    exclude_debris: bool = True,
     anchor: Anchor = "slide",
     represent: float = 0.9,
 ) -> TissueGrid:
@@ -113,7 +114,7 @@ def tissue_grid(
         side = slide.nearest_side(side) if isinstance(slide, Pyramidal) else side
     thumbnail = slide.thumbnail(side)
     # A quarter of a cell: a cell never counts as tissue because of a filled gap.
-    mask = slide_tissue(slide, thumbnail, tissue, exclude_pen, max_hole=0.25 * (size * mpp) ** 2)
+    mask = slide_tissue(slide, thumbnail, tissue, exclude_pen, exclude_debris, max_hole=0.25 * (size * mpp) ** 2)
     if anchor == "tissue":
         xy, cover = fitted_cells(mask, (width, height), extent, overlap, min_tissue, represent)
         row, col = np.rint(xy[:, ::-1].T / (extent * (1 - overlap))).astype(np.int64)

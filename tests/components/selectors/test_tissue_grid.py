@@ -190,15 +190,17 @@ def test_a_crop_smaller_than_a_speck_of_dust_is_still_tissue() -> None:
 def test_tissue_options_and_resolution_reach_the_mask(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[tuple[object, ...]] = []
 
-    def mask(rgb: UInt8, method: str, exclude_pen: bool, *, mpp: float | None, max_hole: float) -> Mask:
-        calls.append((method, exclude_pen, mpp))
+    def mask(
+        rgb: UInt8, method: str, exclude_pen: bool, *, exclude_debris: bool, mpp: float | None, max_hole: float
+    ) -> Mask:
+        calls.append((method, exclude_pen, exclude_debris, mpp))
         return np.ones(rgb.shape[:2], dtype=np.bool_)
 
     monkeypatch.setattr(tissue_module, "tissue_mask", mask)
     slide = ArraySlide(blank(1024, 512, PINK), mpp=2, slide_id="s")
-    tissue_grid(slide, 100, 2, tissue="fluorescence", exclude_pen=False)
+    tissue_grid(slide, 100, 2, tissue="fluorescence", exclude_pen=False, exclude_debris=False)
     # 2 mm across are shown on 256 pixels.
-    assert calls == [("fluorescence", False, 8.0)]
+    assert calls == [("fluorescence", False, False, 8.0)]
 
 
 def test_a_cell_inside_a_lumen_is_not_tissue() -> None:

@@ -274,6 +274,7 @@ def test_an_older_catalogue_is_brought_up_to_date(toy):
         db.execute("DROP TABLE code_changes")
         db.execute("ALTER TABLE stages DROP COLUMN made_by")
         db.execute("ALTER TABLE slides DROP COLUMN parts")
+        db.execute("ALTER TABLE slides DROP COLUMN measured")
         db.execute("DROP TABLE known_failures")
         db.execute('UPDATE indexes SET files = \'{"words-0.npy": "an older form"}\'')
         db.execute("PRAGMA user_version = 1")

@@ -101,6 +101,7 @@ def _request(services: Services, query: QueryIn, asked: SearchIn | None = None) 
         where=tuple(asked.where),
         include_same_patient=asked.include_same_patient,
         exclude_center=asked.exclude_center,
+        any_stain=asked.any_stain,
         options=tuple(asked.options),
     )
 

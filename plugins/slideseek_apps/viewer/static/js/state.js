@@ -1,7 +1,7 @@
 // The whole state is in the address, for permalinks: filters, query, open hit, overlays.
 const PLAIN = {
   text: "", page: 1, sort: "id",
-  slide: "", patch: "", site: "", region: "", engine: "", vs: "", k: 10, mode: "horizontal", same: false, apart: false, where: "",
+  slide: "", patch: "", site: "", region: "", engine: "", vs: "", k: 10, mode: "horizontal", same: false, apart: false, stains: false, where: "",
   hit: "", by: "", at: "", beside: "", heat: false, boxes: true, alpha: 55, sync: true,
 };
 const listeners = [];

@@ -7,7 +7,7 @@ import { drawResults } from "./results.js";
 import { go, noHit, note, state, toBrowse, toQuery } from "./state.js";
 
 const QUERY = ["slide", "patch", "site", "region"];
-const SEARCH = [...QUERY, "engine", "vs", "k", "mode", "same", "apart", "where"];
+const SEARCH = [...QUERY, "engine", "vs", "k", "mode", "same", "apart", "stains", "where"];
 const EXPLAIN = [...QUERY, "hit", "by"];
 const narrow = () => matchMedia("(max-width: 720px)").matches;
 const changed = (names, now, before) => !before || names.some((name) => now[name] !== before[name]);
@@ -99,6 +99,7 @@ export class Work {
         el("label", {}, "Hits", el("select", { onchange: (event) => go({ k: Number(event.target.value) }) }, ...[5, 10, 20, 50].map((k) => el("option", { value: String(k), selected: k === now.k }, String(k))))),
         el("label", {}, "Include the query’s own patient", el("input", { type: "checkbox", id: "same", checked: now.same, onchange: (event) => go({ same: event.target.checked }) })),
         el("label", {}, "Leave out the query’s centre", el("input", { type: "checkbox", id: "apart", checked: now.apart, onchange: (event) => go({ apart: event.target.checked }) })),
+        el("label", {}, "Find slides of any stain", el("input", { type: "checkbox", id: "stains", checked: now.stains, onchange: (event) => go({ stains: event.target.checked }) })),
         el("label", { class: "where" }, "Filter", where),
         el("button", { class: "button", type: "button", onclick: () => navigator.clipboard?.writeText(location.href).then(() => toast("Link copied")) }, "Copy link to this view")));
   }
@@ -114,7 +115,7 @@ export class Work {
     const where = now.where ? [now.where] : [];
     await Promise.all(this.answers.map(async (one) => {
       try {
-        one.answer = await search({ engine: one.engine, query: this.asked(), k: now.k, mode: now.mode, include_same_patient: now.same, exclude_center: now.apart, where }, signal);
+        one.answer = await search({ engine: one.engine, query: this.asked(), k: now.k, mode: now.mode, include_same_patient: now.same, exclude_center: now.apart, any_stain: now.stains, where }, signal);
       } catch (error) {
         if (error.name === "AbortError") return;
         one.error = error;
@@ -293,7 +294,14 @@ export class Work {
   }
 }
 
+// What was found on the pixels; the manifest may state the stain itself, and artefacts below 1 % are not worth a chip.
+function measured({ fields, measured }) {
+  const shares = ["blurred", "pen", "folds", "debris"].filter((name) => Number(measured[name]) >= 0.01);
+  return [measured.stain && !fields.stain && `stain: ${measured.stain}`, measured.blur_um && `blur: ${measured.blur_um} µm`,
+    ...shares.map((name) => `${name}: ${Math.round(100 * measured[name])} %`)];
+}
+
 function words(slide) {
-  const chips = [slide.label, slide.site, slide.center, slide.patient, ...Object.entries(slide.fields).map(([name, value]) => value && `${name}: ${value}`)].filter(Boolean);
+  const chips = [slide.label, slide.site, slide.center, slide.patient, ...Object.entries(slide.fields).map(([name, value]) => value && `${name}: ${value}`), ...measured(slide)].filter(Boolean);
   return [el("span", { class: "title", title: slide.id }, slide.id), el("span", { class: "chips" }, ...chips.map((text) => el("span", { class: "chip" }, text)))];
 }
