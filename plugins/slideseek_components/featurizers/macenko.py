@@ -78,9 +78,9 @@ class Macenko(Resizing, Described, Fingerprinted):
     """Normalise the stains of every H&E patch, then describe it by another featurizer.
 
     Macenko et al., "A method for normalizing histology slides for quantitative analysis", ISBI 2009: the stained pixels
-    of a patch lie in the plane of two stains; the extreme directions in it are haematoxylin and eosin. Their amounts are
-    kept, scaled to the same strength, and given the same colours in every patch. A patch without two stains is passed
-    on as it is. IHC and special stains have other colours, and are not improved by it.
+    of a patch lie in the plane of two stains; the extreme directions in it are haematoxylin and eosin. Their amounts
+    are kept, scaled to the same strength, and given the same colours in every patch. A patch without two stains is
+    passed on as it is. IHC and special stains have other colours, and are not improved by it.
 
     of: the featurizer that describes the normalised patches.
     """

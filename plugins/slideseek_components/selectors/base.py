@@ -26,8 +26,8 @@ class TissueSelector(TissueFinder, OffersPatches, PatchSized, ChecksFocus, ABC):
     also_mpp: further resolutions at which the chosen cells are read: same centres, same number of pixels.
     overlap: share of a patch's side that the next one repeats. min_tissue: least share of tissue in a patch.
     tissue: how tissue is separated from background. exclude_pen: do not count pen marks as tissue. exclude_debris: do
-    not count dust, dirt and the black rims of bubbles as tissue; brown chromogens are kept either way, a silver stain
-    only if this is false. max_blur: patches that are more out of focus are left out, in µm; 0 leaves out none.
+    not count dust, dirt and the black rims of bubbles as tissue; brown chromogens are kept either way. max_blur: leave
+    out patches that are more out of focus, in µm (the sigma of a Gaussian); 0 leaves out none.
     anchor: `slide` lays one grid from the slide's corner; `tissue` shifts a grid to each piece of tissue, and completes
     it at the rim with cells below min_tissue until `represent` of the piece lies in a cell, fullest first.
     """
