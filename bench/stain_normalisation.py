@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import argparse
 import csv
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 
 from bench.restained import GLASS, unmixed
 from bench.stains import SLIDES, slides
+from slideseek.interfaces import Featurizer
 from slideseek.types import Float32, UInt8
 from slideseek_components.featurizers.efficientnet_lite import EfficientNetLite2
 from slideseek_components.featurizers.macenko import Macenko
@@ -64,16 +64,15 @@ def main() -> None:
     of = np.array(owners)
     patient, site = (np.array([known[name][at] for name in owners]) for at in (0, 1))
     other = patient[~half][:, None] != patient[half][None]
-    network = EfficientNetLite2()
+    network: Featurizer = EfficientNetLite2()
+    both: tuple[Featurizer, ...] = network, Macenko(of=network)
     print(f"{half.sum()} patches in the archive, {(~half).sum()} queries, of {len(set(owners))} slides\n")
     print("| queries | same slide | same slide, macenko | same site | same site, macenko |\n|---|---|---|---|---|")
-    archives = [unit(one.featurize(patches[half])) for one in (network, Macenko(of=network))]
-    changes: dict[str, Callable[[UInt8], UInt8]] = {"as scanned": lambda image: image}
-    changes |= {name: lambda image, name=name: restained(image, name) for name in LABORATORIES}
-    for name, change in changes.items():
-        asked = np.stack([change(image) for image in patches[~half]])
+    archives = [unit(one.featurize(patches[half])) for one in both]
+    for name in ("as scanned", *LABORATORIES):
+        asked = np.stack([restained(image, name) if name in LABORATORIES else image for image in patches[~half]])
         slide_right, site_right = [], []
-        for one, archive in zip((network, Macenko(of=network)), archives):
+        for one, archive in zip(both, archives):
             similar = unit(one.featurize(asked)) @ archive.T
             slide_right.append(np.mean(of[half][similar.argmax(axis=1)] == of[~half]))
             nearest = np.where(other, similar, -2).argmax(axis=1)

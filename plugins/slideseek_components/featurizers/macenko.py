@@ -21,7 +21,7 @@ EXTREME = 1.0
 """Percentile of the angles, from both ends, at which the two stains lie, as in the paper."""
 
 STAINED = 0.05
-"""Least share of stained pixels in a patch whose stains can be told apart."""
+"""Least share of stained pixels in a patch whose stains can be separated."""
 
 APART = 0.15
 """Least angle in radians between the two stains: a patch of one stain has nothing to unmix."""

@@ -4,4 +4,6 @@
   cells of `tissue_grid`, using `fitted_grid`, `cell_sums`, `cell_colours` and `kmeans`.
 - Tissue: `tissue` (the mask of a thumbnail), `tissue_threshold` (stain against glass), `pen_and_debris` (pen marks,
   dirt, bubbles), `pixel_colours` (hue, saturation, roughness).
+- What a slide is like: `artefacts` (pen, folds and debris on the thumbnail), `stain_kind` (H&E, IHC and others by their
+  hues), `focus` (blur of patches in µm).
 """

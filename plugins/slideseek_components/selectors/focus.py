@@ -23,7 +23,7 @@ EDGES = 0.03
 """Share of the pixels of a patch, those with the steepest slopes, at which blur is measured."""
 
 FAINT = 2.0
-"""Slope in grey levels per pixel below which there is no edge to measure: the noise of a camera."""
+"""Slope in grey levels per pixel below which an edge cannot be measured: the noise of a camera."""
 
 SIDE = 256
 """Most pixels per side that are looked at, in the middle of a patch."""

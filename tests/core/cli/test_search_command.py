@@ -137,7 +137,7 @@ def test_a_region_from_qupath_on_the_command_line(tiny_archive, slideseek, tmp_p
 def test_the_json_of_an_answer_is_complete(tiny_archive, slideseek):
     answer = slideseek("search", "s0", "-a", tiny_archive, "--json").json
     assert set(answer) == {"query", "engine", "unit", "mode", "candidates", "milliseconds", "votes", "hits", "notes"}
-    about = {"id", "patient", "site", "label", "center", "path", "fields"}
+    about = {"id", "patient", "site", "label", "center", "path", "fields", "measured"}
     assert set(answer["query"]) == set(answer["hits"][0]["slide"]) == about
     assert set(answer["hits"][0]) == {"rank", "distance", "agrees", "slide"}
     assert answer["query"]["fields"] == {"age": "50"} and answer["hits"][0]["slide"]["path"].endswith(".png")
