@@ -21,6 +21,7 @@ from slideseek.archive.schema import (
     FROM_2,
     FROM_3,
     FROM_4,
+    FROM_5,
     KNOWN_FAILURES,
     SEALED,
     SEALS,
@@ -416,7 +417,7 @@ def connect(path: Path, create: bool = False) -> sqlite3.Connection:
             "open it once with write permission, for example with 'slideseek status'",
         )
     if 0 < version < VERSION:
-        steps = "".join((FROM_1, FROM_2, FROM_3, FROM_4)[version - 1 :])
+        steps = "".join((FROM_1, FROM_2, FROM_3, FROM_4)[version - 1 :]) or FROM_5
         connection.executescript(f"BEGIN IMMEDIATE;{steps}PRAGMA user_version = {VERSION};COMMIT;")
     connection.row_factory = sqlite3.Row
     return connection

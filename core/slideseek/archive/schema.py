@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-VERSION = 5
+VERSION = 6
 
 TABLES = """
 CREATE TABLE slides (
@@ -186,18 +186,20 @@ DAMAGED_ROWS: dict[str, str] = {}
 SEALS = "CREATE INDEX stages_read_by ON stages (stage, settings) WHERE instr(made_by, '; read by ');"
 """Seals every row there is, and from then on every row that is written."""
 
+_SEAL: dict[str, str] = {}
 for _table, _columns in SEALED.items():
     _plain = f"CAST({' AS BLOB), CAST('.join(_columns)} AS BLOB)"
     for _name in _NUMBERS:
         _plain = f", {_plain},".replace(f", CAST({_name} AS BLOB),", f", {_name},")[2:-1]
     _row = f"UPDATE {_table} SET seal = row_seal({_plain})"
     DAMAGED_ROWS[_table] = f"SELECT {_columns[0]} FROM {_table} WHERE row_seal({_plain}) <> seal ORDER BY 1"
-    SEALS += (
+    _SEAL[_table] = (
         f"ALTER TABLE {_table} ADD COLUMN seal INTEGER NOT NULL DEFAULT 0;{_row};"
         f"CREATE TRIGGER {_table}_sealed AFTER INSERT ON {_table} BEGIN {_row} WHERE rowid = new.rowid; END;"
         f"CREATE TRIGGER {_table}_sealed_again AFTER UPDATE OF {', '.join(_columns)} ON {_table}"
         f" BEGIN {_row} WHERE rowid = new.rowid; END;"
     )
+    SEALS += _SEAL[_table]
 
 KNOWN_FAILURES = """
 CREATE TABLE known_failures (
@@ -222,6 +224,13 @@ FROM_4 = (
     f"DROP TRIGGER IF EXISTS code_updated;DROP TRIGGER IF EXISTS slide_updated;{WATCH}{SEALS}"
 )
 """Rows of version 4 have no seals, and its triggers would take sealing a row for a change."""
+
+FROM_5 = (
+    "DROP TRIGGER slide_updated;DROP TRIGGER slides_sealed;DROP TRIGGER slides_sealed_again;"
+    "ALTER TABLE slides DROP COLUMN seal;ALTER TABLE slides ADD COLUMN measured TEXT NOT NULL DEFAULT '{}';"
+    f"{_SEAL['slides']}{WATCH}"
+)
+"""Version 5 did not know what was measured on slides; coming from an older one, the step before adds it."""
 
 QUERY_LOG = """
 CREATE TABLE IF NOT EXISTS query_engines (signature TEXT PRIMARY KEY, resolved TEXT NOT NULL) STRICT;
