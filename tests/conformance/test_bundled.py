@@ -23,6 +23,7 @@ from slideseek_apps.testing import (
     reranker_checks,
     selector_checks,
 )
+from slideseek_components.featurizers.colour_texture import ColourTexture
 
 CHECKS: dict[ComponentKind, Callable[[], tuple[Check, ...]]] = {
     "selector": selector_checks,
@@ -97,6 +98,7 @@ OPTIONS: dict[tuple[ComponentKind, str], Callable[[Path], dict[str, Any]]] = {
     ("featurizer", "kimianet"): densenet_weights,
     ("featurizer", "onnx"): onnx_weights,
     ("featurizer", "timm"): timm_weights,
+    ("featurizer", "macenko"): lambda folder: {"of": ColourTexture()},
 }
 
 # Components that stand for results made elsewhere: they can do nothing themselves, which their own tests show.
