@@ -92,8 +92,8 @@ class Encoding:
 class EarlyCodes:
     """Make slides searchable while the features of others are computed.
 
-    engines: those that can encode now. save: saves an engine's index if it is far behind. The first two slides are encoded
-    at once, then batches that double up to `ENCODE_BATCH`.
+    engines: those that can encode now. save: saves an engine's index if it is far behind. The first two slides are
+    encoded at once, then batches that double up to `ENCODE_BATCH`.
     """
 
     def __init__(
