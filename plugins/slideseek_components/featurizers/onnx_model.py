@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
@@ -15,6 +14,7 @@ from slideseek.digests import sha256_file
 from slideseek.errors import SlideseekError, UsageError
 from slideseek.interfaces import Described, Fingerprinted, Resizing
 from slideseek.types import FeaturizerCard, Float32, UInt8
+from slideseek_components.featurizers.network_runtimes import run_each
 from slideseek_components.featurizers.onnx_session import Session, open_session
 from slideseek_components.featurizers.pixels import IMAGENET_MEAN, IMAGENET_STD, Preparation, check_images
 from slideseek_components.featurizers.run_options import Device, check_run_options, cores
@@ -76,19 +76,11 @@ class OnnxModel(Resizing, Described, Fingerprinted):
         check_images(images)
         session = self._session()
         prepare = Preparation.unit(self.side or session.side, self.mean, self.std)
-        rows = np.empty((len(images), self.width), dtype=np.float32)
         # As with torch: on a CPU one image and one core per pass, so a row depends only on its image.
         on_cpu = session.runtime.get_providers()[0] == "CPUExecutionProvider"
         step = 1 if on_cpu or session.one_at_a_time else self.batch
-
-        def forward(start: int) -> None:
-            pixels = np.stack([prepare(image) for image in images[start : start + step]])
-            rows[start : start + step] = self._pooled(session(pixels))
-
-        with ThreadPoolExecutor(cores() if on_cpu else 1, thread_name_prefix="featurize") as pool:
-            for _ in pool.map(forward, range(0, len(images), step)):
-                pass
-        return rows
+        workers = cores() if on_cpu else 1
+        return run_each(lambda pixels: self._pooled(session(pixels)), images, prepare, self.width, step, workers)
 
     def fingerprint(self) -> str:
         """Return the digest of the model file and the revision of the preprocessing."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import threading
+from functools import cache
 
 import numpy as np
-from sklearn.cluster import KMeans
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from slideseek.types import Float64, Int64
+from slideseek_components.selectors.small_kmeans import DIMENSIONS, MOST_PAIRS, small_kmeans
 
 STARTS = 10
 """Restarts of one clustering; the best is kept."""
@@ -28,7 +29,19 @@ def kmeans(points: Float64, k: int, seed: int, sample: int = 0) -> tuple[Int64, 
         _, centres = kmeans(points[::every], k, seed)
         return np.argmin(((points[:, None] - centres) ** 2).sum(axis=2), axis=1).astype(np.int64), centres
     k = min(k, len(np.unique(points, axis=0)))
+    if len(points) * k <= MOST_PAIRS and points.shape[1] in DIMENSIONS:
+        found = small_kmeans(points, k, seed, STARTS)
+        if found is not None:
+            return found
+    from sklearn.cluster import KMeans  # takes seconds, and most slides do without it
+
     # Several threads would add their partial sums in the order they finish: the last bits of centres would differ.
-    with _limiting, threadpool_limits(1):
+    with _limiting, _pools().limit(limits=1):
         model = KMeans(k, n_init=STARTS, random_state=seed, algorithm="lloyd").fit(points)
     return model.labels_.astype(np.int64), np.asarray(model.cluster_centers_, dtype=np.float64)
+
+
+@cache
+def _pools() -> ThreadpoolController:
+    """Return the thread pools of the loaded libraries; finding them takes as long as a clustering."""
+    return ThreadpoolController()

@@ -15,8 +15,8 @@ from slideseek_components.selectors.cell_colours import histograms
 from slideseek_components.selectors.kmeans import kmeans
 from slideseek_components.selectors.tissue_grid import TissueGrid
 
-SAMPLE = 4_000
-"""Cells that the k-means of a bounded mosaic learns from; the others join the nearest centre."""
+SAMPLE = 500
+"""Cells that the k-means of a bounded mosaic learns from, up to twice as many; the others join the nearest centre."""
 
 Colour = Literal["mean-rgb", "histogram"]
 

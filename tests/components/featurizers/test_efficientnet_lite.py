@@ -42,7 +42,7 @@ def test_features_equal_the_published_network(variant: type[EfficientNetLite0], 
     # 105 -> 53 -> 27 -> 14 -> 7 -> 4: odd sides need the asymmetric padding at other places than even ones.
     rng = np.random.default_rng(1)
     images = rng.integers(0, 256, (2, side, side, 3), dtype=np.uint8)
-    featurizer = variant(side=side, device="cpu")
+    featurizer = variant(side=side, device="cpu", backend="torch")
     published = EfficientNet.from_name(featurizer.variant, image_size=None)
     path = featurizer._weights()
     assert path is not None
@@ -59,7 +59,7 @@ def test_features_equal_the_published_network(variant: type[EfficientNetLite0], 
 def test_rows_do_not_depend_on_neighbours_batch_or_threads(
     variant: type[EfficientNetLite0], images: UInt8, threads: int
 ) -> None:
-    featurizer = variant(side=96, device="cpu")
+    featurizer = variant(side=96, device="cpu", backend="torch")
     alone = np.concatenate([featurizer.featurize(image[None]) for image in images])
     assert len(np.unique(alone, axis=0)) == len(images)
     for count in (1, 2, 4):
@@ -73,8 +73,8 @@ def test_rows_do_not_depend_on_neighbours_batch_or_threads(
 def test_patches_of_another_side_are_resized(images: UInt8) -> None:
     smaller = np.stack([resize(image, 64) for image in images])
     np.testing.assert_array_equal(
-        EfficientNetLite0(side=64, device="cpu").featurize(images),
-        EfficientNetLite0(side=64, device="cpu").featurize(smaller),
+        EfficientNetLite0(side=64, device="cpu", backend="torch").featurize(images),
+        EfficientNetLite0(side=64, device="cpu", backend="torch").featurize(smaller),
     )
 
 
@@ -86,7 +86,7 @@ def test_shapes_protocols_and_card(variant: type[EfficientNetLite0]) -> None:
     assert implements(featurizer, Described)
     card = featurizer.card()
     assert (card.width, card.patch_size, card.present, card.licence) == (1280, 224, True, "Apache-2.0")
-    assert featurizer.network_ is None, "making a card must not load the weights"
+    assert featurizer.run_ is None, "making a card must not load the weights"
     assert featurizer.sha256 in featurizer.fingerprint()
     empty = featurizer.featurize(np.zeros((0, 224, 224, 3), dtype=np.uint8))
     assert empty.shape == (0, 1280)

@@ -6,9 +6,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from sklearn.cluster import KMeans
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from slideseek_components.selectors.kmeans import kmeans
+from slideseek_components.selectors import kmeans as kmeans_module
+from slideseek_components.selectors.kmeans import STARTS, kmeans
+from slideseek_components.selectors.small_kmeans import MOST_PAIRS, small_kmeans
 
 
 def points(n: int = 3000) -> np.ndarray:
@@ -49,3 +52,38 @@ def test_no_more_clusters_than_distinct_points() -> None:
     labels, centres = kmeans(np.repeat([[1.0], [2.0]], 5, axis=0), 9, seed=0)
     assert sorted(centres.ravel().tolist()) == [1.0, 2.0]
     assert np.array_equal(labels[:5] == labels[0], np.ones(5))
+
+
+def cells(rng: np.random.Generator) -> np.ndarray:
+    """Rows and columns of some cells of a grid: full of equal distances, where the last bits decide."""
+    side = int(rng.integers(3, 18))
+    chosen = np.sort(rng.permutation(side * side)[: int(rng.integers(2, 120))])
+    return np.stack(np.divmod(chosen, side), axis=1).astype(np.float64)
+
+
+def test_few_points_give_what_scikit_learn_gives() -> None:
+    rng = np.random.default_rng(3)
+    for number in range(80):
+        given = cells(rng) if number % 4 else rng.normal(160, 30, (int(rng.integers(10, 300)), 3))
+        k = max(1, int(len(given) * 0.15)) if number % 4 else 9
+        found = small_kmeans(given, k, seed=number, starts=STARTS)
+        with threadpool_limits(1):  # on several threads scikit-learn adds in the order in which they finish
+            model = KMeans(k, n_init=STARTS, random_state=number, algorithm="lloyd").fit(given)
+        assert found is not None
+        np.testing.assert_array_equal(found[0], model.labels_)
+        np.testing.assert_allclose(found[1], model.cluster_centers_, atol=1e-9)
+
+
+def test_many_points_or_dimensions_are_left_to_scikit_learn(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    def refuse(points: np.ndarray, k: int, seed: int, starts: int) -> None:
+        asked.append(len(points))
+
+    monkeypatch.setattr(kmeans_module, "small_kmeans", refuse)
+    _, centres = kmeans(points(100), 4, seed=0)
+    assert asked == [100]
+    assert centres.shape == (4, 3), "an empty cluster on the way: scikit-learn decides"
+    kmeans(points(MOST_PAIRS // 9 + 1), 9, seed=0)
+    kmeans(np.hstack([points(100)] * 2), 4, seed=0)
+    assert asked == [100]
