@@ -1,7 +1,7 @@
 """Two Dask workers against the local build: `python -m bench.executors [--slides N] [--rounds N]`.
 
 Each side has one core per process, as two machines would: a local build pinned to one core, and two workers pinned to
-one core each, with the process that builds beside them. The efficiency is the time of the local build over twice that of
+one core each, with the process that builds beside them. The efficiency is the local time over twice that of
 the two workers, for the phase that reads slides. Rounds alternate, so that other load meets both; the median counts.
 With `--kills N`, workers are also killed N times during one more build, and what it stores is compared.
 """

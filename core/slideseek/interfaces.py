@@ -385,9 +385,7 @@ class Work(Protocol):
     """A piece of work that a build gives to an executor: a slide whose features are missing."""
 
     @property
-    def slide_id(self) -> str:
-        """What to call it: the slide's id."""
-        ...
+    def slide_id(self) -> str: ...
 
     def read(self) -> Iterator[Any]:
         """Open the slide and yield what `compute` takes. It may run in another thread, ahead of time."""
@@ -398,10 +396,7 @@ class Work(Protocol):
         ...
 
     def packed(self) -> tuple[Callable[[str], Work], str]:
-        """Return an importable function and its argument that make the same work in another process.
-
-        That process sees the archive's folder under the same path. The results can be pickled.
-        """
+        """Return an importable function and its argument that make the same work in another process."""
         ...
 
 

@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -78,14 +78,6 @@ class Images:
     read: ReadSoFar
 
 
-@dataclass(frozen=True, slots=True)
-class Failed:
-    """A stage could not be done."""
-
-    stage: Stage
-    error: SlideseekError
-
-
 class Features:
     """The features of one slide for one engine, as far as they are computed, here or by an interrupted build."""
 
@@ -109,7 +101,7 @@ class Features:
         self.parts.add(read.rows, self.features[-1], read.read)
 
 
-Message: TypeAlias = tuple[Engine, Selected | Features | Images | Facts | Failed]
+Message: TypeAlias = tuple[Engine, Selected | Features | Images | Facts | Result]
 """What reading a slide hands over, in order: the patches; then for each engine its features so far, pixels, and facts
 once all is read. An error takes the place of what it prevented."""
 
@@ -145,7 +137,7 @@ class SlideWork(Work):
             slide.contours = self.root / record.contours if record.contours else None
         except Exception as error:
             for selection in self.selections:
-                yield selection.engine, Failed("select", as_slide_error("opening", error))
+                yield selection.engine, failed(selection.engine, "select", "opening", error)
             return
         with slide:
 
@@ -158,7 +150,7 @@ class SlideWork(Work):
                 try:
                     patches = unpack_patches(stored, slide.id) if stored else first_engine.select(slide)
                 except Exception as error:
-                    yield first_engine, Failed("select", as_slide_error("selecting", error))
+                    yield first_engine, failed(first_engine, "select", "selecting", error)
                     continue
                 seen = selection_notes(slide, patches)
                 seconds = time.perf_counter() - started
@@ -181,7 +173,7 @@ class SlideWork(Work):
                             yield engine, Images(rows, images, read)
                         self._check_unchanged()
                     except Exception as error:
-                        yield engine, Failed("featurize", as_slide_error("reading", error))
+                        yield engine, failed(engine, "featurize", "reading", error)
                     else:
                         finer = finer_than_scanned(slide.mpp, read_mpp(patches, side))
                         yield engine, facts(*seen, finer, unreadable=lost, filled=blank)
@@ -198,9 +190,10 @@ class SlideWork(Work):
         for engine, message in read:
             match message:
                 case Selected(key, patches, facts, seconds, new):
+                    features = None
                     if new:  # otherwise their record stays true
                         payload = pack_patches(key, patches, facts.mpp)
-                        result = self._stored(Result(engine.name, "select", seconds, payload, facts))
+                        result = self._stored(engine, Result(engine.name, "select", seconds, payload, facts))
                         patches = None if result.cause else patches
                         yield result
                 case Features() if patches:
@@ -209,36 +202,34 @@ class SlideWork(Work):
                     features.take(engine, message)
                 case Facts() if features and patches:
                     yield self._finish(engine, features, patches, message)
-                case Failed(stage, error):
-                    yield Result(engine.name, stage, cause=error.cause, fix=error.fix)
+                case Result():
+                    yield message
 
     def _finish(self, engine: Engine, done: Features, patches: Patches, facts: Facts) -> Result:
         """Store one engine's features of a slide, or say why there are none."""
-        error, slide, seconds = done.error, self.slide, time.perf_counter() - done.started
+        slide, seconds = self.slide, time.perf_counter() - done.started
         try:
-            if error is None:
-                rows = np.concatenate(done.rows)
-                kept = Patches(slide.id, patches.xy[rows], patches.size, patches.mpp[rows])
-                bag = make_bag(slide.id, np.concatenate(done.features), patches, rows, slide.record.site, facts.mpp)
-                file = f"{FOLDER}/{done.key}.h5" if self.incoming else ""
-                folder = feature_folder(engine.feature_digest)
-                payload = store_features(self.root, folder, done.key, bag, kept, facts.mpp, file)
-                result = self._stored(Result(engine.name, "featurize", seconds, payload, facts))
-                if not result.cause:
-                    done.parts.remove()
-                return result
-        except Exception as problem:  # a full disk, or a name the file system refuses: report it for this slide
-            error = as_slide_error("storing", problem)
-        return Result(engine.name, "featurize", seconds, cause=error.cause, fix=error.fix)
+            if done.error is not None:
+                raise done.error
+            rows = np.concatenate(done.rows)
+            kept = Patches(slide.id, patches.xy[rows], patches.size, patches.mpp[rows])
+            bag = make_bag(slide.id, np.concatenate(done.features), patches, rows, slide.record.site, facts.mpp)
+            file, folder = f"{FOLDER}/{done.key}.h5" if self.incoming else "", feature_folder(engine.feature_digest)
+            payload = store_features(self.root, folder, done.key, bag, kept, facts.mpp, file)
+        except Exception as error:  # a full disk, or a name the file system refuses: report it for this slide
+            return failed(engine, "featurize", "storing", error, seconds)
+        result = self._stored(engine, Result(engine.name, "featurize", seconds, payload, facts))
+        if not result.cause:
+            done.parts.remove()
+        return result
 
-    def _stored(self, result: Result) -> Result:
+    def _stored(self, engine: Engine, result: Result) -> Result:
         """Leave a result where the process that commits finds it, also if this one is killed."""
         try:
             if self.incoming:
                 self.incoming.put(result)
-        except OSError as problem:
-            error = as_slide_error("storing", problem)
-            return Result(result.engine, result.stage, result.seconds, cause=error.cause, fix=error.fix)
+        except OSError as error:
+            return failed(engine, result.stage, "storing", error, result.seconds)
         return result
 
     def _check_unchanged(self) -> None:
@@ -249,31 +240,19 @@ class SlideWork(Work):
 
     def packed(self) -> tuple[Callable[[str], SlideWork], str]:
         """Return a function and its argument, JSON, that make the same work in another process."""
-        wanted = [(each.engine, *(one for one, _ in each.featurize)) for each in self.selections]
-        engines = {engine.name: engine for engines in wanted for engine in engines}
-        fields = ("id", "path", "site", "mpp", "contours")
+        of, engines, selections = self.slide, dict[str, Engine](), list[list[Any]]()
+        for each in self.selections:
+            engines |= {one.name: one for one in (each.engine, *(engine for engine, _ in each.featurize))}
+            keys = [[engine.name, key] for engine, key in each.featurize]
+            selections.append([each.engine.name, each.key, pack_payload(each.stored), keys])
         data = {
             "slideseek": __version__,
             "root": str(self.root),
             "plugins": self.plugins,
-            "record": {name: getattr(self.slide.record, name) for name in fields},
-            "file": [
-                self.slide.fingerprint,
-                self.slide.bytes,
-                self.slide.mtime_ns,
-                self.slide.outline,
-                self.slide.parts,
-            ],
+            "record": {name: getattr(of.record, name) for name in ("id", "path", "site", "mpp", "contours")},
+            "file": [of.fingerprint, of.bytes, of.mtime_ns, of.outline, of.parts],
             "engines": {name: [one.config.table, pack_resolved(one.resolved)] for name, one in engines.items()},
-            "selections": [
-                [
-                    each.engine.name,
-                    each.key,
-                    pack_payload(each.stored),
-                    [[one.name, key] for one, key in each.featurize],
-                ]
-                for each in self.selections
-            ],
+            "selections": selections,
         }
         return restore, json.dumps(data)
 
@@ -324,6 +303,12 @@ def _engine(table: str, resolved: str, root: Path, *plugins: str) -> tuple[Engin
         if digest(here) != digest(engine.resolved.settings[kind]):
             return engine, kind
     return engine, ""
+
+
+def failed(engine: Engine, stage: Stage, doing: str, problem: Exception, seconds: float = 0.0) -> Result:
+    """Return that a stage could not be done, and why."""
+    error = as_slide_error(doing, problem)
+    return Result(engine.name, stage, seconds, cause=error.cause, fix=error.fix)
 
 
 def as_slide_error(doing: str, error: Exception) -> SlideseekError:

@@ -197,7 +197,7 @@ ReturnToService=2
 MpiDefault=none
 MailProg=/bin/true
 SchedulerParameters=sched_interval=1,batch_sched_delay=1,sched_min_interval=0
-NodeName={host} NodeAddr=127.0.0.1 CPUs=2 State=UNKNOWN
+NodeName={host} NodeAddr=127.0.0.1 CPUs=2 RealMemory=2000 State=UNKNOWN
 PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 """
 

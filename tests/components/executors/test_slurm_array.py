@@ -45,7 +45,7 @@ def test_workers_are_submitted_as_jobs(slurm, archive, local_rows, stored, monke
     pytest.importorskip("dask_jobqueue")
     monkeypatch.setenv("SLURM_CONF", slurm["SLURM_CONF"])
     jobs = f'{{ cores = 1, processes = 1, memory = "1GB", interface = "lo", log_directory = "{tmp_path}" }}'
-    folder = archive(more=f'\n[executor]\nuse = "dask"\ncluster = "slurm"\nworkers = 1\njobs = {jobs}\n')
+    folder = archive(more=f'\n[executor]\nuse = "dask"\ncluster = "slurm"\nwait = 60\nworkers = 1\njobs = {jobs}\n')
     with open_archive(folder) as opened:
         assert opened.build().counts == {"ok": SLIDES}
     assert stored(folder) == local_rows
