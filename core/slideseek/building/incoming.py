@@ -62,7 +62,7 @@ class Incoming:
             write_text(self._path(result.payload.key), json.dumps(packed))
 
     def get(self, key: str, engine: str) -> Result | None:
-        """Return the result with a key as one of an engine, None if there is none."""
+        """Return the result with a key, None if there is none. engine: whose result it is to be."""
         try:
             packed = json.loads(self._path(key).read_text(encoding="utf-8"))
             facts = packed["facts"] and Facts(**{**packed["facts"], "notes": tuple(packed["facts"]["notes"])})

@@ -49,9 +49,9 @@ def on_dask(dask, archive):
     return make
 
 
-def build(folder, reporter=None, **options):
+def build(folder, reporter=None, engines=(), **options):
     with open_archive(folder) as opened:
-        return opened.build(reporter=reporter, options=BuildOptions(**options))
+        return opened.build(engines, reporter=reporter, options=BuildOptions(**options))
 
 
 class Acting(Reporter):
@@ -144,7 +144,7 @@ def test_a_full_disk_on_a_worker_is_one_line_per_slide(on_dask, local_rows, stor
     if not shutil.which("mount") or subprocess.run(mounted, capture_output=True).returncode:
         pytest.skip("a small file system cannot be mounted here")
     try:
-        summary = build(folder)
+        summary = build(folder, engines=["bars"])
     finally:
         subprocess.run(["umount", str(full)], check=True)
     failed = summary.failures["s05"]
