@@ -71,7 +71,7 @@ def paint(path: Path, seed: int, coarse: bool, side: int = 320) -> None:
     Image.fromarray(image.astype(np.uint8)).save(path)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def paint_tiny() -> Callable[..., None]:
     """Paint one small slide: `paint_tiny(path, seed, coarse)`."""
     return paint

@@ -137,6 +137,8 @@ class TestProtocols:
             # Slides are the one thing that core gives to components: what a slide can do is asked for there.
             "Outlined": "slideseek_components",
             "Pyramidal": "slideseek_components",
+            # The work of a build is what core gives to executors.
+            "Work": "slideseek_components",
             # What a component reports for people to see: nothing in core depends on it, the doctor shows it. The
             # conformance kit checks it, so it is part of the contract.
             "OffersPatches": "slideseek_apps/doctor",

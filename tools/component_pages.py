@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from slideseek.options import describe, describe_options
-from slideseek.plugins import COMPONENT_KINDS, HOOKS, load_registry
+from slideseek.plugins import COMPONENT_KINDS, HOOKS, Kind, load_registry
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "reference" / "components.md"
 HEAD = """# Components
@@ -20,9 +20,10 @@ An option marked `*` can also be given with a query: `slideseek search QUERY --s
 
 def render() -> str:
     """Return the page."""
-    registry = load_registry(disabled=())
+    kinds: tuple[Kind, ...] = (*COMPONENT_KINDS, "executor")
+    registry = load_registry(disabled=(), kinds=kinds)
     parts = [HEAD]
-    for kind in COMPONENT_KINDS:
+    for kind in kinds:
         parts.append(f"\n## {HOOKS[kind].removeprefix('register_').capitalize()}\n")
         for entry in registry.registrations(kind):
             if entry.distribution != "slideseek":

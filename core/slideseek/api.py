@@ -196,9 +196,14 @@ class OpenArchive:
         )
 
 
-def open_archive(folder: Path | str | None = None, registry: Registry | None = None) -> OpenArchive:
-    """Open the archive in a folder; by default the current folder or the nearest archive above it."""
-    archive = Archive(Path(folder)) if folder is not None else Archive.locate(Path.cwd())
+def open_archive(
+    folder: Path | str | None = None, registry: Registry | None = None, still: bool = False
+) -> OpenArchive:
+    """Open the archive in a folder; by default the current folder or the nearest archive above it.
+
+    still: only read it, as one of many machines that share its file system.
+    """
+    archive = Archive(Path(folder), still) if folder is not None else Archive.locate(Path.cwd(), still)
     return OpenArchive(archive, registry)
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from slideseek.did_you_mean import did_you_mean
 from slideseek.errors import PluginError, SlideseekError, UsageError, one_line
 from slideseek.options import from_table, nested_kind, option_types
-from slideseek.plugins import REQUIRED_KINDS, ComponentKind, Registry, output_aside
+from slideseek.plugins import REQUIRED_KINDS, ComponentKind, Kind, Registry, output_aside
 
 MAX_CHARACTERS, MAX_DEPTH = 1_000_000, 32
 """Of a configuration: parsing a dotted key takes memory that grows with the square of its parts."""
@@ -29,12 +29,12 @@ _ENGINE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 class ComponentConfig:
     """One component as configured: the name it is registered under and the options given."""
 
-    kind: ComponentKind
+    kind: Kind
     use: str
     options: Mapping[str, Any]
 
     @classmethod
-    def read(cls, kind: ComponentKind, table: Any, where: str) -> ComponentConfig:
+    def read(cls, kind: Kind, table: Any, where: str) -> ComponentConfig:
         """Return the component that a table `{ use = "NAME", option = value }`, or only its name, describes."""
         if isinstance(table, str):
             table = {"use": table}
@@ -72,16 +72,23 @@ class EngineConfig:
         """The kinds of component the engine has, in the order of its stages."""
         return (*REQUIRED_KINDS, "reranker") if self.reranker else REQUIRED_KINDS
 
+    @property
+    def table(self) -> dict[str, Any]:
+        """The engine as a table that `parse_engine` reads, without its reranker, which has no part in a build."""
+        parts = {kind: self.component(kind) for kind in REQUIRED_KINDS}
+        return {"name": self.name, **{kind: {"use": part.use, **part.options} for kind, part in parts.items()}}
+
 
 @dataclass(frozen=True, slots=True)
 class Config:
     """A whole configuration file; the first engine is the default one.
 
-    plugins: Python files with plugins of this archive, relative to its folder.
+    plugins: Python files with plugins of this archive, relative to its folder. executor: what runs a build.
     """
 
     engines: tuple[EngineConfig, ...]
     plugins: tuple[str, ...] = ()
+    executor: ComponentConfig | None = None
 
     def engine(self, name: str | None = None) -> EngineConfig:
         """Return the engine with a name; by default the first one."""
@@ -115,20 +122,21 @@ def read_config(path: Path) -> Config:
 def parse_config(text: str, source: str = CONFIG_NAME) -> Config:
     """Check the shape of configuration text; `source` names it in errors."""
     table = parse_toml(text, source)
-    _refuse_unknown(table, ("engine", "plugins"), source, "table")
+    _refuse_unknown(table, ("engine", "plugins", "executor"), source, "table")
     plugins = table.get("plugins", [])
     if not isinstance(plugins, list) or not all(isinstance(name, str) for name in plugins):
         raise UsageError(f"{source}: plugins is {plugins!r}", 'write plugins = ["my_encoder.py"]')
     blocks = table.get("engine")
     if not isinstance(blocks, list) or not blocks:
         raise UsageError(f"{source} has no [[engine]] block", "add one: see 'slideseek init'")
-    engines = tuple(_engine(block, position, source) for position, block in enumerate(blocks, start=1))
+    engines = tuple(parse_engine(block, position, source) for position, block in enumerate(blocks, start=1))
     seen: set[str] = set()
     for engine in engines:
         if engine.name.lower() in seen:  # folders are named after engines, and some file systems ignore case
             raise UsageError(f"{source}: two engines are named {engine.name!r}", "give each a different name")
         seen.add(engine.name.lower())
-    return Config(engines, tuple(plugins))
+    chosen = ComponentConfig.read("executor", table["executor"], "executor") if "executor" in table else None
+    return Config(engines, tuple(plugins), chosen)
 
 
 def parse_toml(text: str, source: str) -> dict[str, Any]:
@@ -205,7 +213,8 @@ def settings(
     return kept
 
 
-def _engine(block: Any, position: int, source: str) -> EngineConfig:
+def parse_engine(block: Any, position: int = 1, source: str = CONFIG_NAME) -> EngineConfig:
+    """Check the shape of one `[[engine]]` table."""
     where = f"{source}: [[engine]] number {position}"
     if not isinstance(block, dict):
         raise UsageError(f"{where} is not a table", "write [[engine]] on a line of its own")

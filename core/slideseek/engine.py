@@ -278,7 +278,10 @@ class Engine:
         return owner.check_contributions(parts, len(bag))
 
     def probe_features(self) -> None:
-        """Featurize two toy images, so that a network that cannot work fails before the first slide is read."""
+        """Featurize two toy images, once: a network that cannot work is one error, not one per slide."""
+        if self.__dict__.get("_probed"):
+            return
+        self.__dict__["_probed"] = True
         side = self._side
         images = np.random.default_rng(0).integers(0, 256, (2, side or 224, side or 224, 3), dtype=np.uint8)
         self.features(images)

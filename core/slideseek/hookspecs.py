@@ -60,6 +60,10 @@ class Hooks:
         """Register classes that open slide files (`slideseek.interfaces.Reader`)."""
 
     @hookspec
+    def register_executors(self, register: Register) -> None:
+        """Register classes that run the work of a build (`slideseek.interfaces.Executor`)."""
+
+    @hookspec
     def register_commands(self, register: Register) -> None:
         """Register commands of the command line (`click.Command` objects)."""
 

@@ -11,7 +11,7 @@ results. Results of another revision are computed again. Without it, every versi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, TypeAlias, TypeGuard, TypeVar, runtime_checkable
@@ -396,6 +396,39 @@ class Reader(Protocol):
 
 
 @runtime_checkable
+class Work(Protocol):
+    """A piece of work that a build gives to an executor: a slide whose features are missing."""
+
+    @property
+    def slide_id(self) -> str: ...
+
+    def read(self) -> Iterator[Any]:
+        """Open the slide and yield what `compute` takes. It may run in another thread, ahead of time."""
+        ...
+
+    def compute(self, read: Iterator[Any]) -> Iterator[Any]:
+        """Do the work, given the items of `read`; yield each result once it is stored."""
+        ...
+
+    def packed(self) -> tuple[Callable[[str], Work], str]:
+        """Return an importable function and its argument that make the same work in another process."""
+        ...
+
+
+@runtime_checkable
+class Executor(Protocol):
+    """Run the work of a build: in this process, or in others."""
+
+    def run(self, works: Iterable[Work]) -> Generator[tuple[Work, Iterable[Any]], None, None]:
+        """Yield each work with its results, once and in any order. Closing the generator ends what is running.
+
+        works: an iterator of any length, to be read as far as there is something to do it. Iterating the results
+        raises `SlideError` for work that cannot be done, and the build goes on with the others.
+        """
+        ...
+
+
+@runtime_checkable
 class Fingerprinted(Protocol):
     """A component whose output depends on more than its options."""
 
@@ -414,6 +447,7 @@ KIND_PROTOCOLS: Mapping[str, type[Any]] = {
     "index": Index,
     "reranker": Reranker,
     "reader": Reader,
+    "executor": Executor,
 }
 """The protocol that every component of a kind follows; it need not be named as a base class."""
 
@@ -424,5 +458,6 @@ CAPABILITIES: Mapping[str, tuple[type[Any], ...]] = {
     "index": (MeasuresRows, MeasuresSets, BatchIndex, StatesExactness, Fingerprinted),
     "reranker": (MeasuresRows, MeasuresSets, Fingerprinted),
     "reader": (),
+    "executor": (),
 }
 """The optional protocols of each kind, those with the fewest members first."""

@@ -32,7 +32,9 @@ COMPONENT_KINDS: tuple[ComponentKind, ...] = get_args(ComponentKind)
 REQUIRED_KINDS: tuple[ComponentKind, ...] = ("selector", "featurizer", "encoder", "index")
 """The components every engine has; a reranker is optional."""
 
-Kind: TypeAlias = Literal["selector", "featurizer", "encoder", "index", "reranker", "reader", "command", "dataset"]
+Kind: TypeAlias = Literal[
+    "selector", "featurizer", "encoder", "index", "reranker", "reader", "executor", "command", "dataset"
+]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 HOOKS: dict[Kind, str] = {
     "selector": "register_selectors",
@@ -41,6 +43,7 @@ HOOKS: dict[Kind, str] = {
     "index": "register_indexes",
     "reranker": "register_rerankers",
     "reader": "register_readers",
+    "executor": "register_executors",
     "command": "register_commands",
     "dataset": "register_datasets",
 }

@@ -76,3 +76,10 @@ def register_rerankers(register: Register) -> None:
     here = "slideseek_components.rerankers"
     register("median-of-min", f"{here}.median_of_min:MedianOfMin", "median over patches of the distance to the nearest")
     register("set-cosine", f"{here}.set_cosine:SetCosine", "mean over patches of the best cosine")
+
+
+@hookimpl
+def register_executors(register: Register) -> None:
+    here = "slideseek_components.executors"
+    register("local", f"{here}.local:Local", "this process, which reads the next slides meanwhile")
+    register("dask", f"{here}.dask_cluster:Dask", "the workers of a Dask scheduler, or of jobs on Slurm, PBS or LSF")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from slideseek.archive.files import clear_temporary, write_text
 from slideseek.archive.payloads import load_bag
 from slideseek.config import CONFIG_NAME, Config, default_config, parse_config, read_config
 from slideseek.errors import BusyError, DamagedError, UsageError
-from slideseek.plugins import Registry, load_registry
+from slideseek.plugins import COMPONENT_KINDS, Kind, Registry, load_registry
 from slideseek.types import Bag, SlideRecord
 
 CATALOG_NAME = "catalog.sqlite"
@@ -29,15 +29,18 @@ def absolute(path: Path) -> Path:
 
 
 class Archive:
-    """Open an archive folder; close it, or use it as a context manager."""
+    """Open an archive folder; close it, or use it as a context manager.
 
-    def __init__(self, root: Path) -> None:
+    still: only read, while nobody writes, without the catalogue's log: many machines can, on a file system they share.
+    """
+
+    def __init__(self, root: Path, still: bool = False) -> None:
         self.root = root.resolve()
         if not (self.root / CONFIG_NAME).is_file():
             raise UsageError(
                 f"{root} is not an archive (no {CONFIG_NAME})", f"check the path, or run 'slideseek init {root}'"
             )
-        self.catalog = Catalog(self.root / CATALOG_NAME)
+        self.catalog = Catalog(self.root / CATALOG_NAME, still=still)
 
     @classmethod
     def create(cls, root: Path, config: str | None = None) -> Archive:
@@ -57,11 +60,11 @@ class Archive:
         return cls(root)
 
     @classmethod
-    def locate(cls, start: Path) -> Archive:
+    def locate(cls, start: Path, still: bool = False) -> Archive:
         """Open the archive at `start` or in the nearest folder above it."""
         for folder in (start.resolve(), *start.resolve().parents):
             if (folder / CONFIG_NAME).is_file():
-                return cls(folder)
+                return cls(folder, still)
         raise UsageError(
             f"no archive here ({start} and the folders above it have no {CONFIG_NAME})",
             "pass -a ARCHIVE, or create one with 'slideseek init DIR'",
@@ -72,14 +75,14 @@ class Archive:
         """The configuration as it is on disk now."""
         return read_config(self.root / CONFIG_NAME)
 
-    def registry(self) -> Registry:
+    def registry(self, kinds: Sequence[Kind] = COMPONENT_KINDS) -> Registry:
         """Return the components that the installed plugins and the archive's own plugin files provide."""
         names = self.config.plugins
         if not names:
-            return load_registry()
+            return load_registry(kinds=kinds)
         from slideseek.plugin_files import plugin_files
 
-        return load_registry(files=plugin_files(self.root, names))
+        return load_registry(kinds=kinds, files=plugin_files(self.root, names))
 
     def slide_path(self, record: SlideRecord) -> Path:
         """Return the path of a slide's file; slides inside the archive's folder move with it."""

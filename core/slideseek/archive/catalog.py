@@ -48,10 +48,10 @@ def now() -> str:
 class Catalog:
     """Read and write one catalogue. Writes happen inside `transaction()`; a commit is on disk when it returns."""
 
-    def __init__(self, path: Path, create: bool = False) -> None:
+    def __init__(self, path: Path, create: bool = False, still: bool = False) -> None:
         self.path = path
         self._frozen = _stamp(path) if _is_frozen(path) else None
-        self._db = connect(path, create)
+        self._db = connect(path, create, still)
         self.slides = SlideTable(self._db)
         self.changes = CodeChanges(self._db)
 
@@ -379,12 +379,15 @@ class CodeChanges:
         )
 
 
-def connect(path: Path, create: bool = False) -> sqlite3.Connection:
-    """Open the catalogue as the store of record: write-ahead log, synced at every commit, foreign keys on."""
+def connect(path: Path, create: bool = False, still: bool = False) -> sqlite3.Connection:
+    """Open the catalogue as the store of record: write-ahead log, synced at every commit, foreign keys on.
+
+    still: only read it, and as a file that does not change if nobody on this machine has its log open.
+    """
     if not create and not path.is_file():
         raise SlideseekError(f"{path} is missing", "run 'slideseek init' to make an archive")
-    writable = _is_writable(path)
-    how = "" if writable else "?immutable=1" if _is_frozen(path) else "?mode=ro"
+    writable = _is_writable(path) and not still
+    how = "" if writable else "?mode=ro" if _log(path).exists() else "?immutable=1"
     where = path.absolute().as_uri() + how
     connection = sqlite3.connect(where, uri=True, isolation_level=None, timeout=30, check_same_thread=False)
     with_seals(connection)

@@ -6,7 +6,10 @@ unwritten parts, no shape larger than the file can hold.
 
 from __future__ import annotations
 
+import errno
 import math
+import os
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,6 +29,9 @@ HARMLESS_BYTES = 64 << 20
 MAX_PACKING = 100
 """Largest compression ratio of real features or coordinates, checked above `HARMLESS_BYTES`."""
 
+SPARE_BYTES = 1 << 20
+"""Free space needed beside features, for what else their file holds."""
+
 MAPPED_BYTES = 8 << 20
 """Bytes above which features are memory-mapped, so a slide of any size fits; below it, reading is cheaper."""
 
@@ -43,6 +49,9 @@ class StoredFeatures:
 def write_features(path: Path, features: Float32, patches: Patches, slide_mpp: float, key: str) -> None:
     """Write one slide's features (n, width) and coordinates; the attributes record how the patches were read."""
     extent = patches.size * (float(patches.mpp[0]) if len(patches) else 0.0) / slide_mpp
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if shutil.disk_usage(path.parent).free < features.nbytes + SPARE_BYTES:  # HDF5 ends the process on a full disk
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
     with replacing(path) as temporary, h5py.File(temporary, "w") as file:
         file.create_dataset("features", data=features)
         coords = file.create_dataset("coords", data=patches.xy)

@@ -43,9 +43,16 @@ def unpack_patches(payload: Payload, slide_id: str) -> Patches:
     return Patches(slide_id, xy, int(payload.meta["size"]), mpp, *areas, **known)
 
 
-def store_features(root: Path, folder: str, key: str, bag: Bag, patches: Patches, slide_mpp: float) -> Payload:
-    """Write a bag to `root`/`folder`/<slide>.h5 and return the payload that points to it."""
-    file = f"{folder}/{safe_name(bag.slide_id)}.h5"
+def feature_file(folder: str, slide_id: str) -> str:
+    """Return the path of a slide's feature file, relative to the archive's folder."""
+    return f"{folder}/{safe_name(slide_id)}.h5"
+
+
+def store_features(
+    root: Path, folder: str, key: str, bag: Bag, patches: Patches, slide_mpp: float, file: str = ""
+) -> Payload:
+    """Write a bag to `root`/`folder`/<slide>.h5, or to `file`, and return the payload that points to it."""
+    file = file or feature_file(folder, bag.slide_id)
     write_features(root / file, bag.features, patches, slide_mpp, key)
     meta = {"n": len(bag), "width": bag.width, "measured": dict(patches.measured)}
     return Payload(key, "features", meta, sha256_file(root / file), file=file)

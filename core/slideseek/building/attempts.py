@@ -5,7 +5,7 @@ from __future__ import annotations
 from slideseek.archive.recorded_stages import READ_BY
 from slideseek.archive.records import Payload, Stage, StageRecord
 from slideseek.archive.slide_table import SlideRow
-from slideseek.building.prefetch import Facts
+from slideseek.building.incoming import Facts
 from slideseek.building.reporting import BuildSummary, SlideReport
 from slideseek.engine import Engine
 from slideseek.errors import SlideseekError
@@ -34,10 +34,11 @@ def _no_tissue(facts: Facts | None, tissue_um2: float) -> tuple[str, str]:
 
 
 class Attempts:
-    """Store the outcome of a stage and return the slide's report."""
+    """Store the outcome of a stage and return the slide's report. commit: false for a process that only reports."""
 
-    def __init__(self, stages: StageCache, summary: BuildSummary) -> None:
+    def __init__(self, stages: StageCache, summary: BuildSummary, commit: bool = True) -> None:
         self._stages = stages
+        self._commit = commit
         self._summary = summary
 
     def keep(
@@ -73,15 +74,16 @@ class Attempts:
             filled=facts.filled if facts else 0,
             made_by=READ_BY.join(filter(None, (made_by, facts.read_by if facts else ""))),
         )
-        self._stages.keep(record, payload)
+        if self._commit:
+            self._stages.keep(record, payload)
         return SlideReport(slide.id, "failed" if cause else "ok", cause, fix, record.notes)
 
     def fail(
         self, engine: Engine, stage: Stage, slide: SlideRow, error: SlideseekError, seconds: float = 0.0
     ) -> SlideReport:
         """Store the cause of a failure and its fix."""
-        settings, key = self._stages.settings_digest(engine, stage), self._stages.key(engine, stage, slide)
-        self._stages.keep(
-            StageRecord(slide.id, stage, settings, key, "failed", error.cause, error.fix, seconds=seconds)
-        )
+        if self._commit:
+            settings, key = self._stages.settings_digest(engine, stage), self._stages.key(engine, stage, slide)
+            record = StageRecord(slide.id, stage, settings, key, "failed", error.cause, error.fix, seconds=seconds)
+            self._stages.keep(record)
         return SlideReport(slide.id, "failed", error.cause, error.fix)

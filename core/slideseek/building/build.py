@@ -11,7 +11,7 @@ import platform
 import shutil
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
 from slideseek.archive.archive import Archive
@@ -21,6 +21,7 @@ from slideseek.archive.models import keep_training_logs, load_model, model_is_wh
 from slideseek.archive.recorded_stages import KnownFailure, ReadySlide
 from slideseek.archive.records import ModelRow
 from slideseek.archive.slide_table import ADD_AGAIN, DAMAGED, SlideRow
+from slideseek.boundary import Owner
 from slideseek.building.attempts import Attempts
 from slideseek.building.encoding import EarlyCodes, Encoding
 from slideseek.building.features import FeaturePhase
@@ -28,11 +29,13 @@ from slideseek.building.index_saving import save_early, save_index
 from slideseek.building.recompute import RecomputeStage, drop_for_recompute, drop_of_changed_readers
 from slideseek.building.reporting import BuildSummary, Reporter, SlideReport
 from slideseek.building.run_report import write_run_report
+from slideseek.config import ComponentConfig, default_config, make_component, parse_config
 from slideseek.digests import digest
 from slideseek.engine import Engine, make_engine, pack_resolved, signature
 from slideseek.errors import DamagedError, SlideseekError
 from slideseek.indexing.live_index import changed_makers
 from slideseek.indexing.stage_cache import StageCache
+from slideseek.interfaces import Executor
 from slideseek.types import Bag
 from slideseek.version import __version__
 
@@ -41,18 +44,22 @@ from slideseek.version import __version__
 class BuildOptions:
     """How to build; none of it changes a result.
 
-    refit: fit trainable encoders again. workers: slides read ahead, 0 for none. patience: seconds without progress
-    before giving up on reading a slide. verify: first check everything stored against its SHA-256 and every slide file
-    against its fingerprint, and recompute what is damaged or was replaced. leave_out: ids of slides whose files must
-    not be read now. recompute: stages to compute again, with all that depends on them, although nothing has changed.
+    refit: fit trainable encoders again. executor: what runs the work, by default what the configuration names. workers,
+    patience: options of the executor, by default as configured. verify: first check everything stored against its
+    SHA-256 and every slide file against its fingerprint, and recompute what is damaged or was replaced. leave_out: ids
+    of slides whose files must not be read now. recompute: stages to compute again, with all that depends on them,
+    although nothing has changed. shard: (part, parts), compute only the features of this part of the slides, from 1
+    to `parts`, and leave them for the next build: the catalogue is only read.
     """
 
     refit: bool = False
     recompute: tuple[RecomputeStage, ...] = ()
-    workers: int = 1
-    patience: float = 600.0
+    executor: str = ""
+    workers: int | None = None
+    patience: float | None = None
     verify: bool = False
     leave_out: frozenset[str] = frozenset()
+    shard: tuple[int, int] | None = None
 
 
 class Builder:
@@ -68,7 +75,7 @@ class Builder:
         self.options = options or BuildOptions()
         self.summary = BuildSummary()
         self.stages = StageCache(archive, self._note)
-        self._attempts = Attempts(self.stages, self.summary)
+        self._attempts = Attempts(self.stages, self.summary, commit=self.options.shard is None)
         self._encoding = Encoding(self.stages, self._attempts, self._bag)
         self._early: EarlyCodes | None = None
         self._from_scratch: set[str] = set()
@@ -78,11 +85,29 @@ class Builder:
     @cached_property
     def _pixels(self) -> FeaturePhase:
         """The phase that reads slides, with the engines as they are when it begins."""
-        options = self.options
-        return FeaturePhase(self.archive, self.engines, self.stages, self._attempts, options.workers, options.patience)
+        executor = self._executor()
+        return FeaturePhase(
+            self.archive, self.engines, self.stages, self._attempts, executor, leave=self.options.shard is not None
+        )
+
+    def _executor(self) -> tuple[Owner, Executor]:
+        """Return what runs the work, and who answers for it; a shard is computed by this process."""
+        options, config = self.options, self.archive.config.executor
+        if config is None or options.shard:
+            config = parse_config(default_config()).executor
+        if config is None or options.executor not in ("", config.use):
+            config = ComponentConfig("executor", options.executor, {})
+        given = {"workers": options.workers, "patience": options.patience}
+        chosen = {**config.options, **{name: value for name, value in given.items() if value is not None}}
+        registry = self.archive.registry(("executor",))
+        made: Executor = make_component(registry, replace(config, options=chosen), "executor")
+        return Owner.of(registry, "executor", config.use), made
 
     def run(self) -> BuildSummary:
         """Select and featurize every slide, then fit, encode and index for each engine."""
+        if self.options.shard:
+            self._compute_shard(*self.options.shard)
+            return self.summary
         with self.archive.writing():
             config = json.dumps({engine.name: engine.resolved.settings for engine in self.engines}, sort_keys=True)
             versions = {"slideseek": __version__, "python": platform.python_version()}
@@ -91,11 +116,7 @@ class Builder:
             try:
                 self._take_in_changes()
                 if not self._idle():
-                    # Engines recalled from the last build have not imported their components yet.
-                    self.engines = [
-                        engine if engine.made else make_engine(engine.config, engine.registry)
-                        for engine in self.engines
-                    ]
+                    self._make_engines()
                 self._report_changed_makers()
                 drop_for_recompute(self.archive, self.engines, self.stages, self.options.recompute)
                 self._keep_engines()
@@ -115,6 +136,21 @@ class Builder:
                     self.archive, run, outcome, self.summary, self.engines, self.summary.notes
                 )
         return self.summary
+
+    def _make_engines(self) -> None:
+        """Import the components: engines recalled from the last build have not done so yet."""
+        self.engines = [one if one.made else make_engine(one.config, one.registry) for one in self.engines]
+
+    def _compute_shard(self, part: int, parts: int) -> None:
+        """Compute the features of one part of the slides: every so many of their contents, so none is in two parts."""
+        self._make_engines()
+        share = set(sorted({repr(row.content) for row in self.catalog.slides})[part - 1 :: parts])
+        slides = [row for row in self.catalog.slides.some(self._lacking()) if repr(row.content) in share]
+        self.reporter.phase(f"features {part}/{parts}", len(slides))
+        with self.summary.timed("features"):
+            for report in self._pixels.run(slides, self.reporter.begin):
+                self.summary.counts[report.outcome] += 1
+                self._show(report)
 
     def _take_in_changes(self) -> None:
         """Notice slide files that were replaced or touched since they were added, and readers that have changed."""

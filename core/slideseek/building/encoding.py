@@ -9,8 +9,8 @@ from contextlib import suppress
 from slideseek.archive.payloads import pack_code
 from slideseek.archive.slide_table import SlideRow
 from slideseek.building.attempts import Attempts
-from slideseek.building.prefetch import as_slide_error
 from slideseek.building.reporting import SlideReport
+from slideseek.building.slide_work import as_slide_error
 from slideseek.engine import Engine
 from slideseek.errors import SlideseekError
 from slideseek.indexing.stage_cache import StageCache

@@ -1,46 +1,39 @@
-"""The phase that needs pixels: select and featurize every slide, reading ahead while features are computed."""
+"""The phase that needs pixels: select and featurize every slide, wherever an executor runs it."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, replace
-from functools import partial
-
-import numpy as np
+from contextlib import closing
+from dataclasses import replace
+from typing import TypeAlias
 
 from slideseek.archive.archive import Archive
-from slideseek.archive.payloads import pack_patches, store_features, unpack_patches
+from slideseek.archive.payloads import feature_file
 from slideseek.archive.recorded_stages import KnownFailure
 from slideseek.archive.slide_table import SlideRow
+from slideseek.boundary import Owner
 from slideseek.building.attempts import Attempts
-from slideseek.building.parts import Begun, Parts, ReadSoFar, clear_parts
-from slideseek.building.prefetch import (
-    Ahead,
-    AllRead,
-    Facts,
-    Failed,
-    Images,
-    Message,
-    Selected,
-    SelectTask,
-    SlideTask,
-    as_slide_error,
-    read_slide,
-)
+from slideseek.building.incoming import Incoming, Result
+from slideseek.building.parts import clear_parts
 from slideseek.building.reporting import SlideReport
-from slideseek.engine import Engine, make_bag
-from slideseek.errors import SlideError, SlideseekError
+from slideseek.building.slide_work import Selection, SlideWork
+from slideseek.engine import Engine
+from slideseek.errors import DamagedError, SlideError
 from slideseek.indexing.stage_cache import StageCache, feature_folder
-from slideseek.types import Float32, Int64, Patches, UInt8
+from slideseek.interfaces import Executor
 
 RANK = ("failed", "ok", "skipped", "known")
 """Of several engines' reports on one slide, the first outcome in this order is shown."""
 
+Todo: TypeAlias = dict[str, dict[str, Engine]]
+"""The engines with work to do, by their selections and then by their features: who shares a stage shares its work."""
+
 
 class FeaturePhase:
-    """Bring the features of slides up to date for every engine. Only the calling thread touches the catalogue."""
+    """Bring the features of slides up to date for every engine. Only the calling thread touches the catalogue.
+
+    leave: leave the results for a build to take in, instead of committing them.
+    """
 
     def __init__(
         self,
@@ -48,52 +41,74 @@ class FeaturePhase:
         engines: Sequence[Engine],
         stages: StageCache,
         attempts: Attempts,
-        workers: int,
-        patience: float,
+        executor: tuple[Owner, Executor],
+        leave: bool = False,
     ) -> None:
         self._archive = archive
-        self._engines = engines
+        self._engines = {engine.name: engine for engine in engines}
         self._stages = stages
         self._attempts = attempts
-        self._ahead: Ahead[Message] = Ahead(workers, patience)
-        self._warm: set[str] = set()
+        self._owner, self._executor = executor
+        self._leave = leave
+        self._incoming = Incoming(archive.root)
+        self._plugins = archive.config.plugins
         self._accepted: dict[str, dict[str, KnownFailure]] = {}
 
     def run(self, slides: Sequence[SlideRow], begin: Callable[[str], None]) -> Iterator[SlideReport]:
-        """Yield one report per slide, in order, after its commit."""
-        plans: list[_Plan] = []
-
-        def sources() -> Iterator[Callable[[], Iterator[Message]]]:
-            for slide in slides:
-                plan = self._plan(slide)
-                plans.append(plan)
-                yield partial(read_slide, plan.task) if plan.task.selections else partial(iter, ())
-
-        for number, messages in enumerate(self._ahead.run(sources())):
-            plan = plans[number]
-            begin(plan.slide.id)
-            self._consume(plan, messages)
-            shown = min(plan.reports, key=lambda report: RANK.index(report.outcome))
-            notes = dict.fromkeys(note for report in plan.reports for note in report.notes)
-            yield replace(shown, notes=tuple(notes))
+        """Yield one report per slide, after its commit, in the order in which they are done."""
+        reports: dict[str, list[SlideReport]] = {}
+        waiting: dict[str, tuple[SlideRow, Todo]] = {}
+        twins: list[SlideRow] = []
+        contents: set[str] = set()
+        for slide in slides:
+            found, todo = self._settle(slide)
+            content = repr(slide.content)
+            if not todo:
+                begin(slide.id)
+                yield _shown(found)
+            elif content in contents:  # of the same content as one that is to be done now: its turn comes after
+                twins.append(slide)
+            else:
+                contents.add(content)
+                reports[slide.id], waiting[slide.id] = found, (slide, todo)
+        works = (self._work(*one) for one in waiting.values())
+        with closing(self._owner.call("run()", self._executor.run, works)) as running:
+            while (done := self._owner.call("run()", next, running, None)) is not None:
+                work, results = done
+                if work.slide_id not in reports:
+                    raise self._owner.wrong(f"returned slide {work.slide_id!r} twice from run()")
+                begin(work.slide_id)
+                slide, todo = waiting[work.slide_id]
+                found = reports.pop(work.slide_id)
+                try:
+                    found += [report for result in results if (report := self._keep(slide, result))]
+                except SlideError as error:  # the slide hung, or ended the workers it was given to
+                    first = [next(iter(engines.values())) for engines in todo.values()]
+                    found += [self._attempts.fail(engine, "select", slide, error) for engine in first]
+                yield _shown(found)
+        if reports:
+            raise self._owner.wrong(f"returned from run() without {len(reports)} of the slides")
+        if twins:
+            yield from self.run(twins, begin)
 
     def clear_parts(self, still: Sequence[SlideRow]) -> None:
         """Remove the parts of slides that are done or gone; those of slides still to do are kept for the next build."""
-        for engine in self._engines:
+        self._incoming.sweep()
+        for engine in self._engines.values():
             clear_parts(
                 self._archive.root,
                 engine.feature_digest,
                 (self._stages.key(engine, "featurize", slide) for slide in still),
             )
 
-    def _plan(self, slide: SlideRow) -> _Plan:
-        """Determine what a slide still needs; engines that share a stage share its task."""
+    def _settle(self, slide: SlideRow) -> tuple[list[SlideReport], Todo]:
+        """Report what is done, failed for good or was left by another process; return what is still to do."""
         reports: list[SlideReport] = []
-        todo: dict[str, dict[str, Engine]] = {}
-        for engine in self._engines:
+        todo: Todo = {}
+        for engine in self._engines.values():
             key = self._stages.key(engine, "featurize", slide)
-            known = self._known(engine)
-            if failure := known.get(slide.id):
+            selection = self._stages.key(engine, "select", slide)
+            if failure := self._known(engine).get(slide.id):
                 reports.append(SlideReport(slide.id, "known", failure.shown))
             elif self._stages.done(engine, "featurize", slide):
                 reports.append(SlideReport(slide.id, "skipped"))
@@ -102,25 +117,24 @@ class FeaturePhase:
             elif twin := self._stages.sound(key):  # another slide with the same content has them
                 reports.append(self._attempts.keep(engine, "featurize", slide, twin, seconds=0.0))
             else:
-                self._warm_up(engine)
-                todo.setdefault(engine.select_digest, {}).setdefault(engine.feature_digest, engine)
+                left = [self._incoming.get(one, engine.name) for one in (selection, key)]
+                found = [report for result in left if result and (report := self._keep(slide, result, again=True))]
+                reports += [replace(one, outcome="skipped") if self._leave and not one.cause else one for one in found]
+                if not found:
+                    todo.setdefault(engine.select_digest, {}).setdefault(engine.feature_digest, engine)
+        return reports, todo
+
+    def _work(self, slide: SlideRow, todo: Todo) -> SlideWork:
+        """Return the work on a slide, with what is stored of it already."""
         selections = []
-        parts: dict[str, tuple[Parts, Begun | None]] = {}
         for by_features in todo.values():
-            engines = tuple(by_features.values())
-            stored = self._stages.sound(self._stages.key(engines[0], "select", slide))
-            patches = unpack_patches(stored, slide.id) if stored else None
-            read: dict[str, ReadSoFar] = {}
-            for engine in engines:
-                kept = Parts(self._archive.root, engine.feature_digest, self._stages.key(engine, "featurize", slide))
-                begun = kept.begun(engine.width + 1, len(patches)) if patches is not None else None
-                parts[engine.name] = kept, begun
-                if begun is not None:
-                    read[engine.name] = begun.read
-            selections.append(SelectTask(engines[0], patches, engines, read))
-        outline = self._archive.root / slide.record.contours if slide.record.contours else None
-        path = self._archive.slide_path(slide.record)
-        return _Plan(slide, SlideTask(slide, self._archive.root, path, outline, tuple(selections)), reports, parts)
+            first = next(iter(by_features.values()))
+            key = self._stages.key(first, "select", slide)
+            engines = [(engine, self._stages.key(engine, "featurize", slide)) for engine in by_features.values()]
+            left = self._incoming.get(key, first.name) if self._leave else None
+            selections.append(Selection(first, key, left.payload if left else self._stages.sound(key), tuple(engines)))
+        incoming = self._incoming if self._leave else None
+        return SlideWork(slide, self._archive.root, tuple(selections), self._plugins, incoming)
 
     def _known(self, engine: Engine) -> dict[str, KnownFailure]:
         """Return the failures of an engine's features that were accepted when the build began, by slide."""
@@ -129,102 +143,27 @@ class FeaturePhase:
             self._accepted[engine.feature_digest] = work.known_failures((engine.select_digest, engine.feature_digest))
         return self._accepted[engine.feature_digest]
 
-    def _warm_up(self, engine: Engine) -> None:
-        """Try a featurizer before its first slide: bad weights or a wrong width are one error, not one per slide."""
-        if engine.feature_digest not in self._warm:
-            self._warm.add(engine.feature_digest)
-            with suppress(SlideError):  # such as imported features, which no image has: each slide reports it
-                engine.probe_features()
+    def _keep(self, slide: SlideRow, result: Result, again: bool = False) -> SlideReport | None:
+        """Commit a result. Return the slide's report if it is its last one: features, or why there are none.
 
-    def _consume(self, plan: _Plan, messages: Iterator[Message]) -> None:
-        """Turn a slide's messages into committed records; any error goes into this slide's report."""
-        slide = plan.slide
-        work = _Work()
-        try:
-            for message in messages:
-                match message:
-                    case Selected(engine, patches, facts, seconds):
-                        work = _Work(patches)
-                        if self._stages.done(engine, "select", slide):  # stored patches: their record stays true
-                            continue
-                        payload = pack_patches(self._stages.key(engine, "select", slide), patches, facts.mpp)
-                        report = self._attempts.keep(engine, "select", slide, payload, seconds, facts)
-                        if report.outcome == "failed":
-                            plan.reports.append(report)
-                    case Images(engine, rows, images, blur, read):
-                        if work.take(engine, rows, images, blur):
-                            plan.parts[engine.name][0].add(rows, work.features[-1], read)
-                    case AllRead(engine, facts):
-                        plan.reports.append(self._finish(engine, plan, work, facts))
-                        work = _Work(work.patches)
-                    case Failed(engine, stage, error):
-                        plan.reports.append(self._attempts.fail(engine, stage, slide, error))
-                        work = _Work(work.patches)
-        except TimeoutError as error:
-            hung = SlideError(f"reading hung ({error})", "check the disk or network share, then build again")
-            for selection in plan.task.selections:
-                plan.reports.append(self._attempts.fail(selection.engine, "select", slide, hung))
-
-    def _finish(self, engine: Engine, plan: _Plan, work: _Work, facts: Facts) -> SlideReport:
-        """Store one engine's features of a slide, or why there are none."""
-        slide, (parts, begun) = plan.slide, plan.parts[engine.name]
-        if begun is not None:
-            work.rows.insert(0, begun.rows)
-            work.features.insert(0, begun.features)
-        try:
-            report = self._store(engine, slide, work, facts)
-            if report.outcome == "ok":
-                parts.remove()
-            return report
-        except Exception as error:  # a full disk, or a name the file system refuses: report it for this slide and go on
-            return self._attempts.fail(engine, "featurize", slide, as_slide_error("storing", error), work.seconds)
-
-    def _store(self, engine: Engine, slide: SlideRow, work: _Work, facts: Facts) -> SlideReport:
-        if work.error is not None or work.patches is None:
-            error = work.error or SlideError("nothing was selected", "build again")
-            return self._attempts.fail(engine, "featurize", slide, error, work.seconds)
-        rows, table = np.concatenate(work.rows), np.concatenate(work.features)
-        patches, sharp, notes = engine.in_focus(work.patches, rows, table[:, -1].copy(), facts.mpp)
-        facts = replace(facts, notes=(*facts.notes, *notes))
-        bag = make_bag(table[sharp, :-1], patches, slide.record.site, facts.mpp)
-        key = self._stages.key(engine, "featurize", slide)
-        folder = feature_folder(engine.feature_digest)
-        payload = store_features(self._archive.root, folder, key, bag, patches, facts.mpp)
-        return self._attempts.keep(engine, "featurize", slide, payload, work.seconds, facts)
+        again: the result was found, and is made again if it is damaged.
+        """
+        engine, payload, attempts = self._engines[result.engine], result.payload, self._attempts
+        if payload is None:
+            return attempts.fail(engine, result.stage, slide, SlideError(result.cause, result.fix), result.seconds)
+        if elsewhere := payload.file != (file := feature_file(feature_folder(engine.feature_digest), slide.id)):
+            try:
+                payload = self._incoming.take(payload, "" if self._leave else file)
+            except DamagedError as error:
+                self._incoming.drop(payload.key)
+                return None if again else attempts.fail(engine, result.stage, slide, error, result.seconds)
+        report = attempts.keep(engine, result.stage, slide, payload, result.seconds, result.facts)
+        if elsewhere and not self._leave:
+            self._incoming.drop(payload.key)
+        return report if result.stage == "featurize" or report.outcome == "failed" else None
 
 
-@dataclass(slots=True)
-class _Plan:
-    """What a slide still needs, the reports it has so far, and by engine the parts that are done."""
-
-    slide: SlideRow
-    task: SlideTask
-    reports: list[SlideReport]
-    parts: dict[str, tuple[Parts, Begun | None]]
-
-
-class _Work:
-    """The features of one slide for one engine, as far as they are computed; the last column is the blur in µm."""
-
-    def __init__(self, patches: Patches | None = None) -> None:
-        self.patches = patches
-        self.rows: list[Int64] = []
-        self.features: list[Float32] = []
-        self.error: SlideseekError | None = None
-        self._started = time.perf_counter()
-
-    @property
-    def seconds(self) -> float:
-        """Wall time since the work began."""
-        return time.perf_counter() - self._started
-
-    def take(self, engine: Engine, rows: Int64, images: UInt8, blur: Float32) -> bool:
-        """Compute the features of some patches and return whether it worked; after an error the rest are skipped."""
-        if self.error is not None:
-            return False
-        try:
-            self.features.append(np.column_stack([engine.features(images), blur]))
-            self.rows.append(rows)
-        except Exception as error:
-            self.error = as_slide_error("featurizing", error)
-        return self.error is None
+def _shown(reports: Sequence[SlideReport]) -> SlideReport:
+    """Return one report of a slide for those of all engines."""
+    shown = min(reports, key=lambda report: RANK.index(report.outcome))
+    return replace(shown, notes=tuple(dict.fromkeys(note for report in reports for note in report.notes)))

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from slideseek.cli import EXIT_FAILED_SLIDES
-from slideseek.cli.options import archive_option, json_option
+from slideseek.cli.options import archive_option, executor_options, json_option
 from slideseek.cli.output import print_json
+
+SLURM = ("ID", "MIN", "STEP", "COUNT")
+"""What Slurm says in the environment about the task of an array."""
 
 if TYPE_CHECKING:
     from slideseek.building.reporting import BuildSummary, Outcome
@@ -27,15 +31,11 @@ if TYPE_CHECKING:
     help="Compute this stage and all that depend on it again, although nothing has changed (may be repeated).",
 )
 @click.option("--refit", is_flag=True, help="Fit trainable encoders again, on all current slides.")
+@executor_options
 @click.option(
-    "--workers", default=1, show_default=True, type=click.IntRange(0, 64), help="Slides to read ahead while computing."
-)
-@click.option(
-    "--patience",
-    default=600.0,
-    show_default=True,
-    type=click.FloatRange(min=0, min_open=True),
-    help="Give up on a slide after this many seconds without progress in reading it.",
+    "--shard",
+    metavar="I/N",
+    help="Compute only the features of part I of N and leave them for the next build; 'auto' asks Slurm's array.",
 )
 @click.option(
     "--watch",
@@ -50,8 +50,10 @@ def command(
     names: tuple[str, ...],
     recompute: tuple[Any, ...],
     refit: bool,
-    workers: int,
-    patience: float,
+    executor: str,
+    workers: int | None,
+    patience: float | None,
+    shard: str | None,
     verify: bool,
     watched: Path | None,
     as_json: bool,
@@ -66,12 +68,14 @@ def command(
     from slideseek.cli.progress import make_reporter
     from slideseek.errors import UsageError
 
+    part = _shard(shard) if shard else None
+    if (watched or part) and (refit or verify or recompute or (watched and part)):
+        raise UsageError("--watch and --shard cannot be combined with --refit, --verify or --recompute", "build first")
+    run = {"executor": executor, "workers": workers, "patience": patience}
     if watched is not None:
-        if refit or verify or recompute:
-            raise UsageError("--watch cannot be combined with --refit, --verify or --recompute", "build first")
-        return _watch(watched=watched, folder=folder, names=names, workers=workers, patience=patience, as_json=as_json)
-    options = BuildOptions(refit=refit, workers=workers, patience=patience, verify=verify, recompute=recompute)
-    with open_archive(folder) as archive, make_reporter() as reporter:
+        return _watch(watched=watched, folder=folder, names=names, as_json=as_json, **run)
+    options = BuildOptions(refit, recompute, executor, workers, patience, verify, shard=part)
+    with open_archive(folder, still=part is not None) as archive, make_reporter() as reporter:
         reporter.loading("engines")
         summary = archive.build(names, options=options, reporter=reporter)
     with contextlib.suppress(BrokenPipeError):  # nobody reads the summary: the exit code still counts
@@ -94,6 +98,21 @@ def _watch(**given: Any) -> int:
     return int(context.invoke(command, **given))
 
 
+def _shard(text: str) -> tuple[int, int]:
+    """Read `I/N`, or `auto` for what Slurm says about the task of an array: its first task is part 1."""
+    from slideseek.errors import UsageError
+
+    number, _, total = text.partition("/")
+    if text == "auto":
+        task, first, step, total = (os.environ.get(f"SLURM_ARRAY_TASK_{name}", "") for name in SLURM)
+        if not total:
+            raise UsageError("--shard auto: this is not a task of a Slurm array", "write --shard I/N")
+        number = str((int(task) - int(first)) // int(step or 1) + 1)
+    if not (number.isdecimal() and total.isdecimal() and 1 <= int(number) <= int(total)):
+        raise UsageError(f"--shard: part {number} of {total!r}", "write --shard I/N with I from 1 to N")
+    return int(number), int(total)
+
+
 def _data(summary: BuildSummary, counts: dict[Outcome, int]) -> dict[str, Any]:
     failures = sorted(summary.failures.values(), key=lambda report: report.slide_id)
     return {
@@ -104,7 +123,7 @@ def _data(summary: BuildSummary, counts: dict[Outcome, int]) -> dict[str, Any]:
         **summary.tissue,
         "notes": summary.notes,
         "seconds": summary.seconds,
-        "report": str(summary.report),
+        "report": str(summary.report or ""),
     }
 
 
@@ -117,4 +136,4 @@ def _print(summary: BuildSummary, counts: dict[Outcome, int]) -> None:
         click.echo(f"tissue: {found:,.0f} µm² found, {left:,.0f} µm² ({left / found:.0%}) in no patch")
     if summary.failures:
         click.echo("'slideseek status --failed' lists the failed slides with their causes and fixes")
-    click.echo(f"report: {summary.report}")
+    click.echo(f"report: {summary.report}" if summary.report else "the next 'slideseek build' takes the features in")

@@ -34,6 +34,17 @@ mag_option = click.option(
 )
 
 
+def executor_options(command: Command) -> Command:
+    """Add the options that say what runs a build."""
+    for option in (
+        click.option("--patience", type=float, help="Give up on a slide after so many seconds without progress."),
+        click.option("--workers", type=int, help="Option of the executor; of 'local', slides to read ahead."),
+        click.option("--executor", default="", metavar="NAME", help="What runs the work (default: as configured)."),
+    ):
+        command = option(command)
+    return command
+
+
 HOW_TO_GIVE = {
     "k": "pass -k 1 or more",
     "kind": "pass one of --region, --patch and --case",

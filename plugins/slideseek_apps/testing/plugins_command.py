@@ -17,7 +17,7 @@ from slideseek.plugins import COMPONENT_KINDS, KINDS, ComponentKind, Kind, Regis
 
 CHECKED: tuple[Kind, ...] = (*COMPONENT_KINDS, "reader")
 """Kinds that can be created and checked."""
-SHOWN: tuple[Kind, ...] = (*COMPONENT_KINDS, "reader", "dataset")
+SHOWN: tuple[Kind, ...] = (*COMPONENT_KINDS, "reader", "executor", "dataset")
 """Kinds whose options can be shown: the dataclasses."""
 
 
@@ -47,7 +47,7 @@ def command() -> None:
 @archive_option
 @json_option
 def list_plugins(kind: str | None, folder: Path | None, as_json: bool) -> None:
-    """List what the installed plugins provide: components, readers, commands and kinds of datasets."""
+    """List what the installed plugins provide: components, readers, executors, commands and kinds of datasets."""
     registry = _registry(folder, KINDS)
     entries = registry.registrations(cast("Kind | None", kind))
     if as_json:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from slideseek.cli.options import archive_option, json_option, mpp_option
+from slideseek.cli.options import archive_option, executor_options, json_option, mpp_option
 from slideseek.cli.output import problem_line, say, say_problem
 
 if TYPE_CHECKING:
@@ -21,16 +21,7 @@ if TYPE_CHECKING:
 @click.argument("watched", metavar="FOLDER", type=click.Path(path_type=Path))
 @archive_option
 @click.option("--engine", "names", multiple=True, help="Build only this engine (may be repeated; default: all).")
-@click.option(
-    "--workers", default=1, show_default=True, type=click.IntRange(0, 64), help="Slides to read ahead while computing."
-)
-@click.option(
-    "--patience",
-    default=600.0,
-    show_default=True,
-    type=click.FloatRange(min=0, min_open=True),
-    help="Give up on a slide after this many seconds without progress in reading it.",
-)
+@executor_options
 @click.option(
     "--settle",
     default=10.0,
@@ -56,8 +47,9 @@ def command(
     watched: Path,
     folder: Path | None,
     names: tuple[str, ...],
-    workers: int,
-    patience: float,
+    executor: str,
+    workers: int | None,
+    patience: float | None,
     settle: float,
     poll: float,
     manifest: Path | None,
@@ -75,7 +67,7 @@ def command(
     from slideseek.indexing.live_index import open_engine
     from slideseek_apps.watch.watching import Watch, WatchOptions
 
-    options = BuildOptions(workers=workers, patience=patience)
+    options = BuildOptions(executor=executor, workers=workers, patience=patience)
     what = WatchOptions(watched, settle, poll, manifest, StatedMpp(mpp) if mpp is not None else None)
     former = signal.signal(signal.SIGTERM, _interrupt)
     try:

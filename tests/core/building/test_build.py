@@ -10,7 +10,6 @@ import pytest
 
 from slideseek.archive.archive import Archive
 from slideseek.building.build import Builder, BuildOptions
-from slideseek.building.prefetch import Ahead
 from slideseek.engine import make_engines
 from slideseek.errors import SlideseekError
 from slideseek.indexing.stage_cache import StageCache
@@ -79,16 +78,16 @@ def test_patches_and_codes_do_not_depend_on_the_workers(added):
 
 
 def test_a_slide_that_hangs_is_given_up_and_the_others_go_on(added, monkeypatch):
-    from slideseek.building import prefetch
+    from slideseek.building import slide_work
 
-    real, release = prefetch.open_slide, threading.Event()
+    real, release = slide_work.open_slide, threading.Event()
 
     def hanging(path, slide_id="", mpp=None):
         if slide_id == "s2":
             release.wait(30)
         return real(path, slide_id, mpp)
 
-    monkeypatch.setattr(prefetch, "open_slide", hanging)
+    monkeypatch.setattr(slide_work, "open_slide", hanging)
     folder = added("hang")
     started = time.monotonic()
     summary, _ = build(folder, patience=1.5)
@@ -156,25 +155,6 @@ def test_patches_are_read_at_the_featurizers_side_when_it_shrinks_them(added):
     engine.__dict__["featurizer"] = Shrinking()
     assert engine.read_side(patches) == 224
     assert engine.read_side(Patches.at("x", np.zeros((1, 2)), 100, 0.5)) == 100
-
-
-def test_reading_ahead_keeps_order_and_hands_on_errors():
-    def counting(n):
-        def items():
-            for value in range(n):
-                yield (n, value)
-            if n == 3:
-                raise ValueError("three")
-
-        return items
-
-    for workers in (0, 2):
-        seen = []
-        with pytest.raises(ValueError, match="three"):
-            for items in Ahead(workers, 10.0).run([counting(n) for n in (1, 2, 3, 4)]):
-                seen.extend(items)
-        assert seen == [(1, 0), (2, 0), (2, 1), (3, 0), (3, 1), (3, 2)][: len(seen)]
-        assert len(seen) >= 3
 
 
 TRAINED = """

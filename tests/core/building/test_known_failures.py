@@ -12,13 +12,13 @@ def failing(tiny_archive, tiny_slides, slideseek):
 
 
 def test_it_is_listed_and_not_tried_again(failing, slideseek, monkeypatch):
-    from slideseek.building import prefetch
+    from slideseek.building import slide_work
 
     assert slideseek("build", "-a", failing).code == 3
     done = slideseek("acknowledge", "s4", "--reason", "the scanner stopped", "-a", failing)
     assert done.code == 0 and "known   s4: " in done.out
     tried = []
-    monkeypatch.setattr(prefetch, "open_slide", lambda path, *more: tried.append(path))
+    monkeypatch.setattr(slide_work, "open_slide", lambda path, *more: tried.append(path))
     built = slideseek("build", "-a", failing, "--json")
     assert built.code == 0 and built.json["slides"] == {"ok": 0, "skipped": 7, "failed": 0, "known": 1}
     assert built.json["failures"] == {} and "known: the scanner stopped" in built.json["known"]["s4"] and not tried
