@@ -137,4 +137,6 @@ def test_a_slide_elsewhere_is_a_query(
     known = slideseek("search", f"s3://{bucket}/s0.png", "-a", archive, "--mpp", "1", "--json").json
     assert any("is slide 's0'" in note for note in known["notes"])
     fresh = s3(f"{bucket}/query.png", png(texture(50, side=320)))
+    inspected = slideseek("inspect", fresh, "--mpp", "1", "-o", archive.parent / "inspected.png", "--json")
+    assert inspected.json["dimensions"] == [320, 320]
     assert len(slideseek("search", fresh, "-a", archive, "--mpp", "1", "-k", "3", "--json").json["hits"]) == 3
