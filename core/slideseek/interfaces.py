@@ -16,7 +16,19 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, TypeAlias, TypeGuard, TypeVar, runtime_checkable
 
-from slideseek.types import Bag, Code, CodeSpec, FeaturizerCard, Float32, Float64, Hit, Mask, Patches, UInt8
+from slideseek.types import (
+    Bag,
+    Code,
+    CodeSpec,
+    FeaturizerCard,
+    Float32,
+    Float64,
+    Hit,
+    Mask,
+    Patches,
+    SlideRecord,
+    UInt8,
+)
 
 Capability = TypeVar("Capability")
 
@@ -396,6 +408,26 @@ class Reader(Protocol):
 
 
 @runtime_checkable
+class Remote(Reader, Protocol):
+    """A reader of slides elsewhere. `claims` and `open` get a `slides.remote_path.RemotePath`, whose text is a URL."""
+
+    def find(self, path: Path, where: Sequence[str]) -> Sequence[SlideRecord]:
+        """Return the slides that a URL names: itself, those of a folder, those of a catalogue. None is downloaded.
+
+        where: conditions on slides of a catalogue, as text. A record has its URL as path, and whatever is known about
+        the slide; without an id, it is named by its file.
+        """
+        ...
+
+    def look_up(self, path: Path) -> tuple[int, str] | None:
+        """Return the size in bytes and the version of a slide, from one request; None if there is none at the URL.
+
+        Raise `SlideError` if the URL cannot be reached.
+        """
+        ...
+
+
+@runtime_checkable
 class Work(Protocol):
     """A piece of work that a build gives to an executor: a slide whose features are missing."""
 
@@ -457,7 +489,7 @@ CAPABILITIES: Mapping[str, tuple[type[Any], ...]] = {
     "encoder": (NeedsFeaturizer, Trainable, Checkpointed, Attributable, BatchEncoder, Fingerprinted),
     "index": (MeasuresRows, MeasuresSets, BatchIndex, StatesExactness, Fingerprinted),
     "reranker": (MeasuresRows, MeasuresSets, Fingerprinted),
-    "reader": (),
+    "reader": (Remote,),
     "executor": (),
 }
 """The optional protocols of each kind, those with the fewest members first."""

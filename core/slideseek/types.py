@@ -26,6 +26,12 @@ Mask: TypeAlias = NDArray[np.bool_]
 CodeKind: TypeAlias = Literal["float", "bits", "sparse"]
 
 
+def is_url(path: str) -> bool:
+    """Return whether the path of a slide is a URL: the slide lies elsewhere."""
+    scheme, sign, _ = path.partition("://")
+    return bool(sign) and "/" not in scheme
+
+
 @dataclass(frozen=True, slots=True)
 class SlideRecord:
     """One row of the manifest: what is known about a slide apart from its pixels.

@@ -57,6 +57,9 @@ def register_encoders(register: Register) -> None:
 def register_readers(register: Register) -> None:
     here = "slideseek_components.readers"
     register("openslide", f"{here}.openslide_reader:OpenSlideReader", "whole-slide formats, read with OpenSlide")
+    register("idc", f"{here}.idc_manifest:IdcManifest", "lists the slides of the Imaging Data Commons")
+    register("remote", f"{here}.remote_reader:RemoteReader", "slides at URLs: s3://, gs://, https:// and others")
+    register("dicom", f"{here}.dicom_reader:DicomReader", "DICOM series at URLs and of DICOMweb, read with wsidicom")
     register("tiff", f"{here}.tiff_reader:TiffReader", "TIFFs that OpenSlide does not read, decoded whole")
     register("image", f"{here}.image_reader:ImageReader", "plain images, such as PNG and JPEG, decoded whole")
 

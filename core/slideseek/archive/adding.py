@@ -186,7 +186,6 @@ class _Adder:
             self.summary.problems.append(Problem(ascii(full.name), cause, "rename the file"))
             return None
         try:
-            full.stat()
             before = self.known.find(full)
             if before is not None and before.file_state(self.archive.root) == "same":
                 return replace(before, record=record, outline="")

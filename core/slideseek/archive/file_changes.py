@@ -11,11 +11,19 @@ from slideseek.archive.slide_table import SlideRow
 from slideseek.errors import SlideseekError
 from slideseek.slides.content_fingerprint import fingerprint
 from slideseek.slides.file_formats import has_slide_name, slide_files
+from slideseek.slides.remote_path import RemotePath
+from slideseek.slides.remote_slides import look_up
 from slideseek.types import SlideRecord
 
 
 def identify(record: SlideRecord, path: Path) -> SlideRow:
-    """Return the row of a slide file: the fingerprint of its content, and the size and date of each of its files."""
+    """Return the row of a slide file: the fingerprint of its content, and the size and date of each of its files.
+
+    Of a remote slide, the size and the version are looked up.
+    """
+    if isinstance(path, RemotePath):
+        size, version, content = look_up(path)
+        return SlideRow(record, content, size, version)
     first = path.stat()  # before the content is read: a file that changes meanwhile no longer matches its row
     others = [part for part in slide_files(path) if part != path]
     parts = [(str(part.relative_to(path.parent)), (stat := part.stat()).st_size, stat.st_mtime_ns) for part in others]
@@ -27,13 +35,15 @@ class FileChanges:
     """Slide ids by what became of their files since they were added.
 
     replaced: other content. touched: another size or date of some file, the same content. unreadable: cannot be
-    compared. features: a file of imported features, which only an import can take in.
+    compared. features: a file of imported features, which only an import can take in. unreachable: elsewhere, and not
+    looked up in time.
     """
 
     replaced: list[str] = field(default_factory=list)
     touched: list[str] = field(default_factory=list)
     unreadable: list[str] = field(default_factory=list)
     features: list[str] = field(default_factory=list)
+    unreachable: list[str] = field(default_factory=list)
 
     def notes(self) -> list[str]:
         """Return what to tell about them, one line per kind."""
@@ -42,6 +52,7 @@ class FileChanges:
             "has another date than when it was added, but the same content: nothing is computed again": self.touched,
             "has changed and cannot be read: its former results are not used": self.unreadable,
             "is a feature file that has changed: run 'slideseek import' on it again": self.features,
+            "could not be looked up where it lies: it is taken as unchanged": self.unreachable,
         }
         return [f"the file of {named(ids)} {what}" for what, ids in said.items() if ids]
 
@@ -64,7 +75,9 @@ def take_in_changes(
     found, slides = FileChanges(), archive.catalog.slides
     states = slides.not_as_added(archive.root)
     for slide_id in slides.ids() if thorough else states:
-        if slide_id in leave_out or states.get(slide_id) == "missing":
+        if states.get(slide_id) == "unreachable":
+            found.unreachable.append(slide_id)
+        if slide_id in leave_out or states.get(slide_id) in ("missing", "unreachable"):
             continue
         row = slides.whole(slide_id)
         if row is None or not row.record.path:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from slideseek.did_you_mean import nearest
 from slideseek.errors import UsageError
+from slideseek.types import SlideRecord
 
 # Role of a column and the headings it is known by, preferred first. A second column of the same role stays
 # a free field.
@@ -105,6 +106,13 @@ def read_manifest(path: Path, allow_missing_patient: bool = False) -> Manifest:
             )
         )
     return Manifest(list(rows.values()), tuple(columns), problems, notes)
+
+
+def manifest_of(name: str, records: Sequence[SlideRecord]) -> tuple[Path, Manifest]:
+    """Return records of slides as a manifest, and what it is called in messages."""
+    roles = [role for role in ALIASES if any(getattr(record, role) for record in records)]
+    given = [{**{role: getattr(record, role) for role in ALIASES}, "fields": record.fields} for record in records]
+    return Path(name), Manifest([ManifestRow(line, **row) for line, row in enumerate(given, 1)], roles, (), ())
 
 
 def _read(path: Path) -> tuple[list[str], list[tuple[int, list[str]]]]:

@@ -8,6 +8,8 @@ from pathlib import Path
 
 from slideseek.archive.manifest import Manifest, ManifestRow, Problem
 from slideseek.slides.discovery import find_slides
+from slideseek.slides.remote_path import located
+from slideseek.types import is_url
 
 
 def match_rows(
@@ -73,6 +75,8 @@ def stem_ids(files: Iterable[tuple[Path, str]], taken: Iterable[str]) -> dict[Pa
 
 
 def _candidates(row: ManifestRow, folder: Path, by_name: dict[str, list[Path]]) -> list[Path]:
+    if is_url(row.path):
+        return [located(row.path)]
     if row.path:
         wanted = Path(row.path)
         direct = folder / wanted

@@ -21,7 +21,8 @@ import numpy as np
 from slideseek.archive.schema import DAMAGED_ROWS, SEALED
 from slideseek.digests import is_whole
 from slideseek.errors import DamagedError
-from slideseek.types import Int32, Mask, SlideRecord
+from slideseek.slides.remote_slides import look_up_all
+from slideseek.types import Int32, Mask, SlideRecord, is_url
 
 COLUMNS = ("path", "fingerprint", "patient", "site", "label", "center", "mpp", "contours", "fields", "measured")
 DAMAGED, ADD_AGAIN = "the record of slide {!r} in the catalogue is damaged", "add the slide again with its manifest"
@@ -32,7 +33,9 @@ SCAN_ABOVE = 0.1
 FileStamp: TypeAlias = tuple[str, int, int]
 """A file of a slide: its name, its size in bytes, and the time of its last change in ns."""
 
-FileState: TypeAlias = Literal["same", "changed", "missing"]
+FileState: TypeAlias = Literal["same", "changed", "missing", "unreachable"]
+FileFacts: TypeAlias = tuple[str, str, int, int, Sequence[FileStamp]]
+"""The id of a slide, and the path, bytes, mtime_ns and parts of its row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +44,8 @@ class SlideRow:
 
     fingerprint: identifies the slide's content, independent of its path. outline: fingerprint of the tissue outline,
     "" if there is none. bytes and mtime_ns: of the file when added, for a cheap check that it has not changed. parts:
-    name below the file's folder, bytes and mtime_ns of each other file of the slide.
+    name below the file's folder, bytes and mtime_ns of each other file of the slide. Of a remote slide, mtime_ns is a
+    number of its version.
     """
 
     record: SlideRecord
@@ -53,7 +57,12 @@ class SlideRow:
 
     def file_state(self, root: Path) -> FileState:
         """Compare the slide's files with what they were when added: one `stat` per file, nothing is read."""
-        return file_state(root, self.record.path, self.bytes, self.mtime_ns, self.parts)
+        return file_states(root, [self.file_facts])[self.id]
+
+    @property
+    def file_facts(self) -> FileFacts:
+        """What `file_states` takes."""
+        return self.id, self.record.path, self.bytes, self.mtime_ns, self.parts
 
     @property
     def content(self) -> list[str]:
@@ -66,8 +75,27 @@ class SlideRow:
         return self.record.id
 
 
-def file_state(root: Path, path: str, size: int, mtime_ns: int, parts: Sequence[FileStamp] = ()) -> FileState:
-    """Compare the files of a slide with their size and date when added. root: the archive's folder."""
+def file_states(root: Path, slides: Iterable[FileFacts]) -> dict[str, FileState]:
+    """Compare the files of slides with their size and date when added, by id. root: the archive's folder.
+
+    Remote slides are looked up together, for a bounded time.
+    """
+    every = list(slides)
+    remote = {path for _, path, *_ in every if is_url(path)}
+    found = look_up_all(remote) if remote else {}
+    return {
+        facts[0]: _remote_state(found, *facts[1:4]) if facts[1] in remote else _file_state(root, *facts[1:])
+        for facts in every
+    }
+
+
+def _remote_state(found: Mapping[str, tuple[int, int] | None], path: str, size: int, version: int) -> FileState:
+    if path not in found:
+        return "unreachable"
+    return "missing" if found[path] is None else "same" if found[path] == (size, version) else "changed"
+
+
+def _file_state(root: Path, path: str, size: int, mtime_ns: int, parts: Sequence[FileStamp]) -> FileState:
     first = os.path.join(root, path)  # noqa: PTH118 - called for every hit, and for 100,000 slides by a build
     folder = os.path.dirname(first)  # noqa: PTH120
     try:
@@ -140,8 +168,8 @@ class SlideTable:
         cursor.row_factory = None
         rows = cursor.execute("SELECT id, path, bytes, mtime_ns, parts FROM slides WHERE path <> '' ORDER BY id")
         found = rows.fetchall()
-        states = ((name, file_state(root, path, size, then, _parts(text))) for name, path, size, then, text in found)
-        return {slide_id: state for slide_id, state in states if state != "same"}
+        states = file_states(root, ((*facts, _parts(text)) for *facts, text in found))
+        return {slide_id: state for slide_id, state in states.items() if state != "same"}
 
     def copies(self) -> list[list[SlideRow]]:
         """Return the slides that have the same content, in groups."""

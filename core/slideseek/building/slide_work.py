@@ -19,6 +19,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from slideseek.archive.archive import slide_path
 from slideseek.archive.payloads import pack_patches, store_features, unpack_patches
 from slideseek.archive.records import Payload, Stage
 from slideseek.archive.slide_table import SlideRow
@@ -137,7 +138,7 @@ class SlideWork(Work):
         record = self.slide.record
         try:
             self._check_unchanged()
-            slide = open_slide(self.root / record.path, record.id, record.mpp)
+            slide = open_slide(slide_path(self.root, record), record.id, record.mpp)
             slide.contours = self.root / record.contours if record.contours else None
         except Exception as error:
             for selection in self.selections:
@@ -240,7 +241,7 @@ class SlideWork(Work):
 
     def _check_unchanged(self) -> None:
         """Raise `SlideError` if a slide changed during the build: its results would be stored for other content."""
-        path = self.root / self.slide.record.path
+        path = slide_path(self.root, self.slide.record)
         if self.slide.file_state(self.root) == "changed" and fingerprint(path) != self.slide.fingerprint:
             raise SlideError(f"{path.name} changed while it was read", "wait until it is complete, then build again")
 

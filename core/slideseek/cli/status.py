@@ -50,6 +50,8 @@ def command(folder: Path | None, only_failed: bool, as_json: bool) -> None:
         click.echo(f"changed {named(changed)}: the file is not as it was added; 'slideseek build' looks at its content")
     if missing := [slide["id"] for slide in status["slides"] if slide["file"] == "missing"]:
         click.echo(f"missing {named(missing)}: the file cannot be found; searches still work")
+    if away := [slide["id"] for slide in status["slides"] if slide["file"] == "unreachable"]:
+        click.echo(f"unknown {named(away)}: could not be looked up where it lies; searches still work")
     patient = {slide["id"]: slide["patient"] for slide in status["slides"]}
     for copies in status["copies"]:
         patients = sorted({patient[slide_id] for slide_id in copies} - {""})

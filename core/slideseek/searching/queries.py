@@ -22,6 +22,7 @@ from slideseek.searching.located_bags import LocatedBag, fresh_bag, patch_bag, s
 from slideseek.searching.patch_squares import PatchSquares
 from slideseek.slides.area import Annotations
 from slideseek.slides.area import Region as Region
+from slideseek.slides.remote_path import located
 from slideseek.types import Bag, Code, Patches, SlideRecord
 
 
@@ -133,7 +134,7 @@ class QueryMaker:
         from slideseek.slides.reader import open_slide
 
         row = self._slides.get(text)
-        path = self._archive.slide_path(row.record) if row else Path(text)
+        path = self._archive.slide_path(row.record) if row else located(text)
         if row is None and not path.exists():
             raise self.unknown(text)
         content, about = row.fingerprint if row else fingerprint(path), []

@@ -5,13 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Literal, TypeAlias
 
 import numpy as np
 
 from slideseek.archive.archive import Archive
-from slideseek.archive.slide_table import SlideRow
+from slideseek.archive.slide_table import SlideRow, file_states
 from slideseek.boundary import CheckedIndex
 from slideseek.engine import Engine
 from slideseek.errors import ParameterError, SlideseekError, UsageError
@@ -23,6 +22,7 @@ from slideseek.searching.filters import Filter, parse_filter
 from slideseek.searching.queries import Query, QueryMaker
 from slideseek.searching.reranking import Tuned, reranked, tune, unit_of
 from slideseek.searching.votes import Vote, vote
+from slideseek.slides.remote_path import located
 from slideseek.types import Hit, Mask, SlideRecord
 
 Mode: TypeAlias = Literal["vertical", "horizontal"]
@@ -114,7 +114,7 @@ class Searcher:
         """Create a query from a slide of the archive (its id) or from a slide file, which is not added."""
         if self._slides.get(text) is not None:
             return self.queries.stored(text)
-        path = Path(text)
+        path = located(text)
         if path.exists():
             return self.queries.file(path, site=site, patient=patient, center=center, mpp=mpp)
         raise self.queries.unknown(text)
@@ -329,7 +329,10 @@ class Searcher:
         """Return notes on slides whose file is no longer what was searched, and on hits that may be the query."""
         notes, root = [], self.archive.root
         rows = {row.id: row for row in (*self._same_content(query), *(row for _, row in hits))}
-        if changed := [row.id for row in rows.values() if row.record.path and row.file_state(root) == "changed"]:
+        states = file_states(root, (row.file_facts for row in rows.values() if row.record.path))
+        if away := [slide_id for slide_id, state in states.items() if state == "unreachable"]:
+            notes.append(f"{', '.join(away)} could not be looked up: the slide may have changed since it was added")
+        if changed := [slide_id for slide_id, state in states.items() if state == "changed"]:
             notes.append(
                 f"the file of {', '.join(changed)} has another size or date than when it was added, so this answer may"
                 " be about another picture: run 'slideseek build'"

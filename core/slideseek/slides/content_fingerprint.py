@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from slideseek.slides.file_formats import slide_files
+from slideseek.slides.remote_path import RemotePath
+from slideseek.slides.remote_slides import look_up
 from slideseek.slides.slide_errors import cannot_read, first_bytes
 
 WHOLE_BYTES = 64 * 2**20
@@ -21,10 +23,11 @@ def fingerprint(path: Path) -> str:
 
     A sample is the size and 64 evenly spaced blocks of 256 KiB, the first and the last of the file among them. A slide
     of one file of up to 64 MiB has exactly the SHA-256 of that file. All files of a MIRAX slide, a Hamamatsu VMS slide
-    or a DICOM series belong to the content, whichever file of the series is named. Raises `SlideError` if it
-    cannot be read.
+    or a DICOM series belong to the content, whichever file of the series is named. A remote slide is not read: see
+    `look_up`. Raises `SlideError` if it cannot be read.
     """
-    path = Path(path)
+    if isinstance(path, RemotePath):
+        return look_up(path)[2]
     first_bytes(path)
     try:
         parts = slide_files(path)

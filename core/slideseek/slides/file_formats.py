@@ -6,6 +6,8 @@ from pathlib import Path
 
 import openslide
 
+from slideseek.slides.remote_path import RemotePath
+
 SLIDE_SUFFIXES = frozenset(
     (
         *(".svs", ".tif", ".tiff", ".btf", ".tf8", ".ndpi", ".vms", ".vmu", ".scn", ".mrxs", ".svslide", ".bif"),
@@ -68,7 +70,7 @@ def dicom_series(path: Path) -> str:
 
 def dicom_property(path: Path, keyword: str) -> str:
     """Return an attribute of a DICOM file by its keyword, such as `PatientID`; "" as for `dicom_series`."""
-    if path.suffix.lower() != ".dcm":
+    if path.suffix.lower() != ".dcm" or isinstance(path, RemotePath):
         return ""
     try:
         with openslide.OpenSlide(path) as slide:

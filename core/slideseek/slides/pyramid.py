@@ -32,7 +32,8 @@ class PyramidSlide(ABC):
 
     unreadable: regions that could not be decoded so far. filled: pixels read so far that show the background because
     they lie outside the slide or are transparent in it. owner: the reader that opened it, which answers for its
-    errors. read_by: what counts of that reader's code, "" for a bundled one. Several threads may read at once.
+    errors. read_by: what counts of that reader's code, "" for a bundled one. addresses: see `Placement`. Several
+    threads may read at once.
     """
 
     def __init__(
@@ -57,7 +58,7 @@ class PyramidSlide(ABC):
         self.filled = 0
         self.owner: Owner | None = None
         self.read_by = ""
-        self._addresses = tuple(addresses or (level.downsample for level in levels))
+        self.addresses = tuple(addresses or (level.downsample for level in levels))
         self._closed = False
         self._counting = threading.Lock()
 
@@ -180,7 +181,7 @@ class PyramidSlide(ABC):
 
     def _decode(self, part: Box, box: Box, shape: tuple[int, int], level: int) -> tuple[Window, Image.Image]:
         """Decode what `part` of `box` needs from a level."""
-        placement = Placement(self.levels[0], self.levels[level], self._addresses[level])
+        placement = Placement(self.levels[0], self.levels[level], self.addresses[level])
         window = placement.window(part, box, shape)
         try:
             return window, self._read(level, window)

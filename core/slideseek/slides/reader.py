@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -9,10 +10,11 @@ from pathlib import Path
 from slideseek.boundary import Owner
 from slideseek.digests import digest
 from slideseek.errors import PluginError, SlideError
-from slideseek.interfaces import Reader
+from slideseek.interfaces import Reader, Remote, implements
 from slideseek.makers import maker_of
 from slideseek.plugins import DISABLED_VARIABLE, load_registry
 from slideseek.slides.pyramid import PyramidSlide
+from slideseek.slides.remote_path import RemotePath
 from slideseek.slides.slide_errors import FEATURE_SUFFIXES, DeclinedError, first_bytes, not_a_slide
 
 _FIX = f"update the plugin, or name it in {DISABLED_VARIABLE} to work without it"
@@ -25,7 +27,7 @@ def open_slide(path: Path, slide_id: str = "", mpp: float | None = None) -> Pyra
     the file. Raises `SlideError` for anything that is not a readable slide of known resolution, and for a reader that
     crashes when it opens the file. One that crashes earlier is passed over, and a note of the slide says so.
     """
-    path = Path(path)
+    path = path if isinstance(path, RemotePath) else Path(path)
     if path.suffix.lower() in FEATURE_SUFFIXES and path.is_file():
         raise SlideError(
             f"slide {slide_id or path.stem!r} has imported features and no slide file"
@@ -34,16 +36,9 @@ def open_slide(path: Path, slide_id: str = "", mpp: float | None = None) -> Pyra
             "use an engine of imported features ('slideseek status' lists the engines), or add the slide file with a"
             " manifest that names this slide",
         )
-    head = first_bytes(path)
-    readers, unusable = installed_readers()
+    head = b"" if isinstance(path, RemotePath) else first_bytes(path)
     passed_over: list[str] = []
-    for owner, reader, read_by in readers:
-        try:
-            if not owner.call(f"claims({path.name!r})", reader.claims, path, head):
-                continue
-        except PluginError as error:
-            passed_over.append(error.cause)
-            continue
+    for owner, reader, read_by in claiming(path, head, passed_over):
         try:
             slide = owner.call(f"open({path.name!r})", reader.open, path, slide_id or path.stem, mpp)
         except DeclinedError:
@@ -58,8 +53,24 @@ def open_slide(path: Path, slide_id: str = "", mpp: float | None = None) -> Pyra
             slide.resolution = replace(slide.resolution, notes=(*slide.resolution.notes, *passed_over))
         return slide
     refusal = not_a_slide(path)
-    causes = (*passed_over, *unusable)
+    causes = (*passed_over, *installed_readers()[1])
     raise SlideError("; ".join((refusal.cause, *causes)), _FIX) if causes else refusal
+
+
+def claiming(path: Path, head: bytes, passed_over: list[str] | None = None) -> Iterator[tuple[Owner, Reader, str]]:
+    """Yield what `installed_readers` has of those that claim a slide; a URL is shown only to those that are `Remote`.
+
+    passed_over: takes the causes of readers that crash.
+    """
+    for owner, reader, read_by in installed_readers()[0]:
+        if isinstance(path, RemotePath) and not implements(reader, Remote):
+            continue
+        try:
+            if owner.call(f"claims({path.name!r})", reader.claims, path, head):
+                yield owner, reader, read_by
+        except PluginError as error:
+            if passed_over is not None:
+                passed_over.append(error.cause)
 
 
 @cache

@@ -14,6 +14,10 @@ class DeclinedError(SlideError):
     """A reader that leaves a file to the readers after it."""
 
 
+class GoneError(SlideError):
+    """There is nothing at the URL of a slide."""
+
+
 def cannot_read(path: Path, error: OSError) -> SlideError:
     """Return the error for a file whose bytes cannot be read."""
     return SlideError(f"{path} cannot be read ({message(error)})", "check the disk or the network share")

@@ -132,7 +132,11 @@ def _slides(archive: Archive) -> Iterator[Finding]:
             cause,
             "run 'slideseek build'; only files whose content changed are processed",
         )
-    if not missing and not touched:
+    away = [slide_id for slide_id, state in states.items() if state == "unreachable"]
+    if away:
+        cause = f"{counted(len(away), 'slide')} could not be looked up where they lie: {_some(away)}"
+        yield Finding(_AREA, "slide files", "warn", cause, "check the network and the credentials; searches still work")
+    if not states:
         yield Finding(_AREA, "slide files", "ok", "all present and unchanged")
     failed = {record.slide_id for record in archive.catalog.stages() if record.status == "failed"}
     if failed:

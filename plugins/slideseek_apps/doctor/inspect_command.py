@@ -63,9 +63,11 @@ def command(
     from slideseek.errors import UsageError
     from slideseek.plugins import load_registry
     from slideseek.slides.file_formats import PICTURE_SUFFIX
+    from slideseek.slides.remote_path import located
     from slideseek_apps.doctor.inspection import inspect_slide
     from slideseek_apps.doctor.tissue_outline import geojson_from_mask
 
+    slides = tuple(map(located, slides))
     if coverage:
         if picture is not None or contours is not None:
             raise UsageError("--coverage draws no picture and no outline", "omit -o and --contours")

@@ -12,3 +12,4 @@ def register_commands(register: Register) -> None:
         f"{here}.export_command:command",
         "Write features, patches, codes or the table of slides for other tools.",
     )
+    register("collections", f"{here}.collections_command:command", "List what a catalogue of slides elsewhere has.")

@@ -55,7 +55,7 @@ def open_tiff(path: Path, slide_id: str, mpp: float | None) -> ArraySlide:
             page = tiff.pages[0]
             if page.imagewidth * page.imagelength > MAX_PLAIN_PIXELS:
                 raise too_many_pixels(path)
-            resolution = resolve(_density(page), mpp, path.name)
+            resolution = resolve(density(page), mpp, path.name)
             array = _rgb(page, path)
     except SlideError:
         raise
@@ -64,7 +64,7 @@ def open_tiff(path: Path, slide_id: str, mpp: float | None) -> ArraySlide:
     return ArraySlide(array, resolution, slide_id, format="tiff")
 
 
-def _density(page: Any) -> dict[str, str]:
+def density(page: Any) -> dict[str, str]:
     """Return the resolution tags of a page as properties with OpenSlide's names."""
     properties = {"tiff.ResolutionUnit": _UNITS.get(int(page.tags.valueof("ResolutionUnit", 2)), "none")}
     for axis in "XY":
