@@ -5,7 +5,7 @@ Two archives. *mixed*: the shared atlas slides, cuts of them down to the size of
 stored features of 102 real slides, of which each keeps a random number of patches from 5 to 80; means over draws.
 Every slide is searched for among those of other patients.
 
-size: Spearman's correlation of how often a slide is found with its number of patches, as many as it has without a bound.
+size: Spearman's correlation of how often a slide is found with its number of patches without a bound.
 x share @k: how often the slide that is found most is among k hits, divided by its fair share. never: slides that no
 query finds among 5. mAP: of the site, over all candidates, in %. time: of a query, relative to the first row of its
 table; compiled kernels, one thread.
@@ -40,14 +40,17 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "query (Yottixel)": {},
     "target": {"direction": "target"},
     "symmetric": {"direction": "symmetric"},
-    "query, centring 0.75": {"centring": 0.75},
+    "query, centring 0.9": {"centring": 0.9},
     "symmetric, centring 0.5": {"direction": "symmetric", "centring": 0.5},
     "symmetric, centring 0.75": {"direction": "symmetric", "centring": 0.75},
+    "symmetric, centring 0.9": {"direction": "symmetric", "centring": 0.9},
     "symmetric, centring 1": {"direction": "symmetric", "centring": 1.0},
 }
 BOUNDS = (0, 50)
 KS = (3, 5, 10)
 DRAWS = 3
+CHANCE = 20
+"""Draws of hits at random."""
 BOUND = "most = 50, "
 """What bounds the patches of a slide in the default configuration."""
 
@@ -82,16 +85,28 @@ def measured(slides: Slides, options: dict[str, Any]) -> Measured:
     started = time.perf_counter()
     lists = [index.search(code, max(KS), mask) for code, mask in zip(codes, masks)]
     seconds = (time.perf_counter() - started) / len(codes)
-    candidates = Candidates(dict(slides.sizes))
-    ids = [bag.slide_id for bag in slides.bags]
-    for mask in masks:
-        candidates.count([name for name, one in zip(ids, mask) if one], 1)
-    queries = [
-        QueryHits(code.slide_id, "", tuple(RankedHit(hit.slide_id, "") for hit in hits))
-        for code, hits in zip(codes, lists)
-    ]
-    found = {k: one for k in KS if (one := hubs(queries, candidates, k)) is not None}
+    found = _hubs(slides, [[hit.slide_id for hit in hits] for hits in lists])
     return Measured(found, _precision(slides, index, codes, masks), seconds)
+
+
+def at_random(slides: Slides, seed: int) -> Measured:
+    """Return the figures of hits that are drawn at random: what chance makes of them."""
+    rng, patients = np.random.default_rng(seed), np.array(slides.patients)
+    ids = np.array([bag.slide_id for bag in slides.bags])
+    lists = [rng.permutation(ids[patients != patient])[: max(KS)].tolist() for patient in slides.patients]
+    return Measured(_hubs(slides, lists), float("nan"), float("nan"))
+
+
+def _hubs(slides: Slides, lists: Sequence[Sequence[str]]) -> dict[int, Hubness]:
+    """Return the hubs by k. lists: the ids of the hits of every slide."""
+    candidates, patients = Candidates(dict(slides.sizes)), np.array(slides.patients)
+    ids = np.array([bag.slide_id for bag in slides.bags])
+    for patient in slides.patients:
+        candidates.count(ids[patients != patient].tolist(), 1)
+    queries = [
+        QueryHits(name, "", tuple(RankedHit(hit, "") for hit in hits)) for name, hits in zip(ids.tolist(), lists)
+    ]
+    return {k: one for k in KS if (one := hubs(queries, candidates, k)) is not None}
 
 
 def _precision(slides: Slides, index: Hamming, codes: Sequence[Code], masks: Sequence[Any]) -> float:
@@ -139,23 +154,27 @@ def thinned(data: Path, seed: int, bound: int) -> Slides:
 
 def table(draws: Callable[[int], Sequence[Slides]]) -> str:
     """Return the table of an archive: every bound of the patches and every variant of the index, means over draws."""
-    lines, base = [], 0.0
+    random = [at_random(one, seed) for one in draws(0)[:1] for seed in range(CHANCE)]
+    lines, base = [["hits drawn at random", *_shown(random, 1.0)]], 0.0
     for bound in BOUNDS:
         slides = draws(bound)
         for name, options in VARIANTS.items():
             figures = [measured(one, options) for one in slides]
-            seconds = float(np.mean([one.seconds for one in figures]))
-            base = base or seconds
-            shown = [f"{np.mean([one.hubs[k].size for one in figures]):+.2f}" for k in (5, 10)]
-            shown += [f"{np.mean([one.hubs[k].largest for one in figures]):.1f}" for k in KS]
-            shown += [f"{np.mean([one.hubs[5].skew for one in figures]):.2f}"]
-            shown += [f"{np.mean([one.hubs[5].never for one in figures]):.0f}"]
-            precision = float(np.mean([one.precision for one in figures]))
-            shown += ["" if np.isnan(precision) else f"{precision:.1f}", f"{seconds / base:.2f}"]
-            lines.append([f"{f'at most {bound}' if bound else 'any'}, {name}", *shown])
+            base = base or float(np.mean([one.seconds for one in figures]))
+            lines.append([f"{f'at most {bound}' if bound else 'any'}, {name}", *_shown(figures, base)])
             print(lines[-1], flush=True)
     head = ["patches, distance", "size @5", "size @10", *(f"x share @{k}" for k in KS), "skew @5", "never @5"]
     return markdown([*head, "mAP", "time"], lines)
+
+
+def _shown(figures: Sequence[Measured], base: float) -> list[str]:
+    """Return the cells of a row: means of the figures. base: seconds of the first row."""
+    shown = [f"{np.mean([one.hubs[k].size for one in figures]):+.2f}" for k in (5, 10)]
+    shown += [f"{np.mean([one.hubs[k].largest for one in figures]):.1f}" for k in KS]
+    shown += [f"{np.mean([one.hubs[5].skew for one in figures]):.2f}"]
+    shown += [f"{np.mean([one.hubs[5].never for one in figures]):.0f}"]
+    means = float(np.mean([one.precision for one in figures])), float(np.mean([one.seconds for one in figures])) / base
+    return shown + ["" if np.isnan(value) else f"{value:.{digits}f}" for value, digits in zip(means, (1, 2))]
 
 
 def main() -> None:

@@ -41,6 +41,8 @@ def hubness(found: Mapping[str, float], fair: Mapping[str, float], patches: Mapp
 
 
 def _spearman(values: Float64, others: Sequence[int]) -> float | None:
-    ranks = [np.cumsum(n)[of] - (n[of] - 1) / 2 for _, of, n in (np.unique(x, False, True, True) for x in (values, others))]
+    ranks = [
+        np.cumsum(n)[of] - (n[of] - 1) / 2 for _, of, n in (np.unique(x, False, True, True) for x in (values, others))
+    ]
     constant = any(rank.std() == 0 for rank in ranks)
     return None if constant else float(np.corrcoef(ranks[0], ranks[1])[0, 1])

@@ -65,7 +65,9 @@ def read_candidates(path: Path) -> Candidates:
         try:
             patches, number, queries = (int(row[column]) for column in COLUMNS[1:])
         except ValueError:
-            raise SlideseekError(f"{path}, line {line}: counts must be whole numbers", "run the benchmark again") from None
+            raise SlideseekError(
+                f"{path}, line {line}: counts must be whole numbers", "run the benchmark again"
+            ) from None
         if number < 1:
             raise SlideseekError(f"{path}, line {line}: {number} candidates", "run the benchmark again")
         found.patches[row["slide_id"]] = patches

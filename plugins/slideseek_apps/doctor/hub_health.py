@@ -57,7 +57,7 @@ def look_for_hubs(archive: Archive, engine: Engine, area: str) -> Iterator[Findi
     if measured.size is not None:
         detail += f", correlation with the number of patches {measured.size:+.2f}"
     if (measured.largest > LARGEST and times >= OFTEN) or abs(measured.size or 0.0) > SIZE:
-        fix = "with index hamming set direction = 'symmetric' and centring = 0.75; bound the patches per slide ('most')"
+        fix = "with index hamming set direction = 'symmetric' and centring = 0.9; bound the patches per slide ('most')"
         yield Finding(area, "hubs", "warn", detail, fix)
     else:
         yield Finding(area, "hubs", "ok", detail)

@@ -68,8 +68,9 @@ def find(
     """Return the keys of the k nearest slides of each query, in any order: int64 (q, k).
 
     rows: uint64 (rows, words) of all queries, counts: how many each has. wanted: bool (slots,), at least k of them, or
-    None for all. shifts: int64 (slots,), at least 0, quarters of a bit added to the distance of each slide. Queries are shared between threads, as many as NUMBA_NUM_THREADS or the process allows; a single query
-    runs in the caller's thread.
+    None for all. shifts: int64 (slots,), at least 0, quarters of a bit added to the distance of each slide. Queries are
+    shared between threads, as many as NUMBA_NUM_THREADS or the process allows; a single query runs in the caller's
+    thread.
     """
     keys = np.empty((len(counts), k), np.int64)
     keys.fill(FARTHEST)

@@ -198,10 +198,10 @@ def _middle_twice(values):
 def nearest_sets(stored, starts, ranks, shifts, runs, lanes, size, direction, keys):
     """Keep in `keys` the slides nearest to one query set.
 
-    stored: uint64 (rows, words); slide i owns rows starts[i]:starts[i + 1]. ranks: int32 (slides,), of their ids. shifts:
-    int64 (slides,), at least 0, quarters of a bit added to their distances. runs: int64 (r, 2), first and last + 1 of
-    the slides to visit. lanes: uint64 (blocks, words, 4), the `size` query rows in fours, the last four padded with rows
-    of the query. direction: place in `median_of_minima.DIRECTIONS`. keys: int64 (k,), a max-heap.
+    stored: uint64 (rows, words); slide i owns rows starts[i]:starts[i + 1]. ranks: int32 (slides,), of their ids.
+    shifts: int64 (slides,), at least 0, quarters of a bit added to their distances. runs: int64 (r, 2), first and
+    last + 1 of the slides to visit. lanes: uint64 (blocks, words, 4), the `size` query rows in fours, the last four
+    padded with rows of the query. direction: place in `median_of_minima.DIRECTIONS`. keys: int64 (k,), a max-heap.
     """
     longest = size
     for slide in range(starts.shape[0] - 1):

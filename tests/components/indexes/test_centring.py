@@ -111,7 +111,9 @@ def test_the_order_of_adding_changes_nothing(few_references: int) -> None:
     assert found[0] == found[1] == found[2]
 
 
-def test_a_saved_table_is_used_and_checked(few_references: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_saved_table_is_used_and_checked(
+    few_references: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     rng = np.random.default_rng(1)
     index = Hamming(centring=0.75)
     index.add(some(rng, [f"s{i}" for i in range(20)]))

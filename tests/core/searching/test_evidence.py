@@ -31,6 +31,7 @@ ENGINES = {
     "bars": ("use = 'yottixel'", "use = 'hamming'"),
     "target": ("use = 'yottixel'", "use = 'hamming', direction = 'target'"),
     "symmetric": ("use = 'yottixel'", "use = 'hamming', direction = 'symmetric'"),
+    "centred": ("use = 'yottixel'", "use = 'hamming', direction = 'symmetric', centring = 0.9"),
     "mean": ("use = 'mean'", "use = 'cosine'"),
     "words": ("use = 'bovw', words = 4", "use = 'cosine'"),
     "vlad": ("use = 'vlad', words = 4", "use = 'cosine'"),
@@ -41,7 +42,7 @@ ENGINES = {
     "deep-bits": (f"use = 'deep-bfv', bits = 100, {DEEP}", "use = 'hamming'"),
     "max": ("use = 'max'", "use = 'cosine'"),
 }
-SETS = ("bars", "target", "symmetric")
+SETS = ("bars", "target", "symmetric", "centred")
 SINGLE = ("mean", "max", "words", "vlad", "fisher", "by-site", "deep", "deep-sparse", "deep-bits")
 
 

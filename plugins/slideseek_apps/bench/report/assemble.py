@@ -9,8 +9,8 @@ from slideseek import __version__
 from slideseek_apps.bench.report.classification_table import classification_tables
 from slideseek_apps.bench.report.comparisons import compare_variants
 from slideseek_apps.bench.report.conventions import conventions_table
-from slideseek_apps.bench.report.hub_table import hub_table
 from slideseek_apps.bench.report.figures import Figure, engines_figure, size_figure, sweep_figures
+from slideseek_apps.bench.report.hub_table import hub_table
 from slideseek_apps.bench.report.retrieval_tables import SectionTables
 from slideseek_apps.bench.report.sections import OnStep, Section, heading, make_sections, silent
 from slideseek_apps.bench.report.settings import ReportSettings

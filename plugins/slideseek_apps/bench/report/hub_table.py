@@ -24,8 +24,8 @@ def hub_table(section: Section, k: int) -> Table | None:
         return None
     rows = [Row((name,), _numbers(seeds)) for name, seeds in found.items()]
     caption = (
-        f"How often each slide is among the {k} nearest, divided by its fair share: what it would be if candidates were "
-        "drawn at random. Skew of that number, its largest value, the share of slides that no query finds, and "
+        f"How often each slide is among the {k} nearest, divided by its fair share: what it would be if candidates "
+        "were drawn at random. Skew of that number, its largest value, the share of slides that no query finds, and "
         "Spearman's correlation with the number of patches."
     )
     unknown = [name for name, seeds in found.items() if not seeds]
