@@ -110,5 +110,5 @@ def built(root: Path, manifest: Path, config: str) -> None:
         create_archive(root, config).close()
         with Archive(root) as archive, archive.writing():
             add_slides(archive, find_slides([manifest.parent]), (manifest, read_manifest(manifest)))
-    with open_archive(root) as archive:
-        archive.build()
+    with open_archive(root) as opened:
+        opened.build()

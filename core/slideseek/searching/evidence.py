@@ -162,7 +162,7 @@ class _Measure:
 
     def shift(self, index: ShiftsDistances, slide_id: str) -> float:
         """Return what the index adds to the distance of a slide."""
-        found = self.owner.call("shift()", index.shift, slide_id)
+        found: Any = self.owner.call("shift()", index.shift, slide_id)
         if not isinstance(found, float) or not np.isfinite(found):
             raise self.owner.wrong(f"returned {found!r} from shift(), not a finite number")
         return found
