@@ -350,6 +350,15 @@ class MeasuresSets(MeasuresRows, Protocol):
 
 
 @runtime_checkable
+class ShiftsDistances(Protocol):
+    """An index that adds something to the distance of a slide whatever the query, for instance to prevent hubs."""
+
+    def shift(self, slide_id: str) -> float:
+        """Return what a search adds to the distance of rows or sets; 0 for nothing."""
+        ...
+
+
+@runtime_checkable
 class BatchIndex(Index, Protocol):
     """An index that answers many queries in one batch, faster than one by one and with the same hits."""
 
@@ -487,7 +496,7 @@ CAPABILITIES: Mapping[str, tuple[type[Any], ...]] = {
     "selector": (TissueFinder, OffersPatches, PatchSized, ChecksFocus, ImportedPatches, Fingerprinted),
     "featurizer": (Resizing, Described, Fingerprinted),
     "encoder": (NeedsFeaturizer, Trainable, Checkpointed, Attributable, BatchEncoder, Fingerprinted),
-    "index": (MeasuresRows, MeasuresSets, BatchIndex, StatesExactness, Fingerprinted),
+    "index": (ShiftsDistances, MeasuresRows, MeasuresSets, BatchIndex, StatesExactness, Fingerprinted),
     "reranker": (MeasuresRows, MeasuresSets, Fingerprinted),
     "reader": (Remote,),
     "executor": (),

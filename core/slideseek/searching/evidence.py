@@ -22,7 +22,7 @@ from slideseek.boundary import Owner
 from slideseek.did_you_mean import did_you_mean
 from slideseek.engine import Engine
 from slideseek.errors import SlideseekError, UsageError
-from slideseek.interfaces import MeasuresRows, MeasuresSets, implements
+from slideseek.interfaces import MeasuresRows, MeasuresSets, ShiftsDistances, implements
 from slideseek.searching.located_bags import LocatedBag, stored_bag
 from slideseek.searching.patch_squares import PatchSquares
 from slideseek.searching.queries import Query
@@ -55,7 +55,7 @@ class Evidence:
     squares of the patches. pairs: one per query patch, nearest first; none for the other kinds. parts: float64
     (n_query,), the contribution of each patch of the query; for pairs, minus the distance of its pair; for removals,
     how much the distance grows without it: higher always means more similar. hit_parts: float64 (n_hit,), the same for
-    the patches of the hit. measure: the name of the distance.
+    the patches of the hit. measure: the name of the distance. shift: part of the value that depends on the hit alone.
     """
 
     kind: EvidenceKind
@@ -66,6 +66,7 @@ class Evidence:
     parts: Float64
     hit_parts: Float64
     measure: str = ""
+    shift: float = 0.0
 
     def share(self, part: float) -> str:
         """Format a part as a share of the whole; "" if the whole is zero."""
@@ -91,19 +92,22 @@ class Explainer:
         """
         searcher, engine = self._searcher, self._searcher.engine
         shown, tuned = self._distance(query, hit_id, options), searcher.tuned(options)
-        row, code = self._stored(hit_id)
+        (row, code), shift = self._stored(hit_id), 0.0
         hit, mine = stored_bag(searcher.archive, engine, searcher.stages, row), query.located()
         if tuned.reranker is not None:
             measure = _Measure.of(tuned.reranker, engine.owner("reranker"))
             made = measure.pairs(mine.bag.features, mine, hit.bag.features, hit)
         else:
-            measure = _Measure.of((tuned.index or searcher.index).inner, engine.owner("index"))
+            index = (tuned.index or searcher.index).inner
+            measure = _Measure.of(index, engine.owner("index"))
+            if implements(index, ShiftsDistances):
+                shift = measure.shift(index, hit_id)
             if engine.spec.many:
                 made = measure.pairs(query.code.rows, mine, code.rows, hit)
             else:
                 made = _of_single_rows(searcher.queries.prepared(), measure, query.code, mine, code, hit)
-        measure.check(made, shown, engine.spec)
-        return made
+        measure.check(made, shown - shift, engine.spec)
+        return made if made.kind == "contributions" else replace(made, value=made.value + shift, shift=shift)
 
     def _distance(self, query: Query, hit_id: str, options: Sequence[str]) -> float:
         """Return the distance of one slide, as a search shows it."""
@@ -155,6 +159,13 @@ class _Measure:
     def name(self) -> str:
         """What a distance is, for people."""
         return str(self.owner.read(self.inner, "distance_name"))
+
+    def shift(self, index: ShiftsDistances, slide_id: str) -> float:
+        """Return what the index adds to the distance of a slide."""
+        found: Any = self.owner.call("shift()", index.shift, slide_id)
+        if not isinstance(found, float) or not np.isfinite(found):
+            raise self.owner.wrong(f"returned {found!r} from shift(), not a finite number")
+        return found
 
     def between(self, query: UInt8 | Float32, target: UInt8 | Float32) -> Float64:
         """Return the distances of rows, float64 (n, m)."""

@@ -15,6 +15,7 @@ from slideseek_apps.bench.encoding import EncodedSlides, encode_slides
 from slideseek_apps.bench.fitting import Fitter, OnEpoch
 from slideseek_apps.bench.folds import Fold, make_folds, taking_part
 from slideseek_apps.bench.grid import CellPlan
+from slideseek_apps.bench.hub_counts import Candidates
 from slideseek_apps.bench.leak_guards import Guards, LabelProbe, check_sides
 from slideseek_apps.bench.opaque_ids import OpaqueIds
 from slideseek_apps.bench.shuffled_control import shuffle_labels
@@ -47,7 +48,7 @@ class CellRun:
     """The run of one cell over a dataset.
 
     training: folder of checkpoints. records: the slides that take part, in a control with shuffled labels. failures: by
-    slide id, why it has no code.
+    slide id, why it has no code. candidates: how often each slide could be found.
     """
 
     plan: CellPlan
@@ -59,6 +60,7 @@ class CellRun:
     opaque: OpaqueIds = field(init=False)
     costs: Costs = field(init=False, default_factory=Costs)
     failures: dict[str, str] = field(init=False, default_factory=dict)
+    candidates: Candidates = field(init=False, default_factory=Candidates)
 
     def __post_init__(self) -> None:
         plan = self.plan
@@ -87,6 +89,7 @@ class CellRun:
             missing = [r for r in needed if r.id not in kept.codes and r.id not in kept.failures]
             encoded = encode_slides(plan, encoder, self.opaque, missing)
             kept.codes |= encoded.codes
+            self.candidates.patches |= encoded.patches
             kept.failures |= encoded.failures
             self.costs.encode += encoded.seconds
             self.failures |= encoded.failures

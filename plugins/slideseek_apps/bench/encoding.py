@@ -23,12 +23,13 @@ class EncodedSlides:
     """What became of the slides of a fold.
 
     codes: by slide id; the codes themselves carry opaque ids. failures: by slide id, why it has no code. seconds: wall
-    time per encoded slide; slides of one batch share its time equally.
+    time per encoded slide; slides of one batch share its time equally. patches: by slide id, the rows of its bag.
     """
 
     codes: dict[str, Code] = field(default_factory=dict)
     failures: dict[str, str] = field(default_factory=dict)
     seconds: list[float] = field(default_factory=list)
+    patches: dict[str, int] = field(default_factory=dict)
 
 
 def encode_slides(plan: CellPlan, encoder: Encoder, opaque: OpaqueIds, records: Sequence[SlideRecord]) -> EncodedSlides:
@@ -71,6 +72,7 @@ class _Encoding:
             return
         self.result.seconds.append(time.perf_counter() - started)
         self.result.codes[slide_id] = code
+        self.result.patches[slide_id] = len(bag)
 
     def encode_batch(self, encoder: BatchEncoder, batch: Sequence[tuple[str, Bag]]) -> None:
         """Encode a batch of (slide id, bag). If it fails, encode its slides one by one, to name the one that fails."""
@@ -95,6 +97,7 @@ class _Encoding:
             raise self._opaque.with_real_ids(error) from error
         self.result.codes |= {slide_id: code for (slide_id, _), code in zip(batch, codes)}
         self.result.seconds += [seconds] * len(batch)
+        self.result.patches |= {slide_id: len(bag) for slide_id, bag in batch}
 
     def _compare(self, code: Code, bag: Bag) -> None:
         """Raise `PluginError` unless `encode` gives the same code as `encode_many` gave."""

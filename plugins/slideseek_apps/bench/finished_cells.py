@@ -9,7 +9,7 @@ import csv
 import json
 import platform
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -19,9 +19,10 @@ from slideseek.archive.files import replacing_folder
 from slideseek_apps.bench.cell_run import Costs
 from slideseek_apps.bench.datasets.dataset import Dataset
 from slideseek_apps.bench.grid import CellPlan, protocol_data
+from slideseek_apps.bench.hub_counts import Candidates, write_candidates
 from slideseek_apps.bench.leak_guards import Guards
 from slideseek_apps.bench.ranked_lists import QueryHits, write_hits
-from slideseek_apps.bench.results import VERSION, Prediction
+from slideseek_apps.bench.results import CANDIDATES, VERSION, Prediction
 from slideseek_apps.bench.training_curves import Curves, write_curves
 
 CELLS = "cells"
@@ -29,13 +30,17 @@ CELLS = "cells"
 
 @dataclass(frozen=True)
 class CellResult:
-    """What a cell found, by its task, and what it cost. extra: further entries of its record."""
+    """What a cell found, by its task, and what it cost. extra: further entries of its record.
+
+    candidates: of a retrieval cell, how often each slide could be found.
+    """
 
     found: Sequence[QueryHits] | Sequence[Prediction] | Curves
     costs: Costs
     failures: Mapping[str, str]
     peak_memory_mb: float
     extra: Mapping[str, Any]
+    candidates: Candidates = field(default_factory=Candidates)
 
 
 def cell_folder(folder: Path, plan: CellPlan) -> Path:
@@ -57,6 +62,7 @@ def write_cell(folder: Path, plan: CellPlan, dataset: Dataset, guards: Guards, r
             _write_predictions(temporary / "predictions.csv", result.found)  # type: ignore[arg-type]
         else:
             write_hits(temporary / "hits.csv", result.found)  # type: ignore[arg-type]
+            write_candidates(temporary / CANDIDATES, result.candidates)
         record = _record(plan, dataset, guards, result)
         (temporary / "cell.json").write_text(json.dumps(record, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 

@@ -2,7 +2,7 @@
 
 DIR/bench.toml               the configuration as run
 DIR/cells/KEY/cell.json      what the cell is, and what it cost
-DIR/cells/KEY/hits.csv       ranked lists (kind `retrieval`)
+DIR/cells/KEY/hits.csv, candidates.csv   ranked lists, and how often each slide could be found (kind `retrieval`)
 DIR/cells/KEY/predictions.csv   (kind `classification`)
 DIR/cells/KEY/training.csv, values.npz   (kind `training`)
 """
@@ -17,12 +17,14 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 from slideseek.config import parse_toml
 from slideseek.errors import SlideseekError
+from slideseek_apps.bench.hub_counts import Candidates, read_candidates
 from slideseek_apps.bench.ranked_lists import QueryHits, read_hits, read_rows
 
 if TYPE_CHECKING:
     from slideseek.types import Float64
 
 VERSION = 1
+CANDIDATES = "candidates.csv"
 CELL_KINDS = ("retrieval", "classification", "training")
 CellKind: TypeAlias = Literal["retrieval", "classification", "training"]
 
@@ -101,6 +103,11 @@ class Cell:
     def hits(self) -> list[QueryHits]:
         """Read the ranked lists of a retrieval cell."""
         return read_hits(self.folder / "hits.csv")
+
+    def candidates(self) -> Candidates | None:
+        """Read how often each slide could be found; None for a cell of an earlier version, which did not count it."""
+        path = self.folder / CANDIDATES
+        return read_candidates(path) if path.is_file() else None
 
     def predictions(self) -> list[Prediction]:
         """Read the predictions of a classification cell."""

@@ -71,6 +71,7 @@ class _FilledIndex:
         for key, members in groups.items():
             among = self._mask(*key)
             encoded = [query for query in members if query.id in self._codes] if among.any() else []
+            self._run.candidates.count([r.id for r, one in zip(self._records.values(), among) if one], len(encoded))
             hits: dict[str, list[Hit]] = {}
             for start in range(0, len(encoded), BATCH_QUERIES):
                 hits |= self._hits(encoded[start : start + BATCH_QUERIES], among)

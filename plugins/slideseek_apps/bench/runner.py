@@ -158,7 +158,8 @@ class BenchRunner:
             found = classify(run, self.config.classifier)
         else:
             found = retrieve(run)
-        return CellResult(found, run.costs, run.failures, peak_mb(), {"measured_with_seed": plan.seed})
+        extra = {"measured_with_seed": plan.seed}
+        return CellResult(found, run.costs, run.failures, peak_mb(), extra, run.candidates)
 
     def _judge(self, plans: Sequence[CellPlan]) -> None:
         """Compare every control with chance."""

@@ -21,6 +21,7 @@ from slideseek.interfaces import Described, implements
 from slideseek.plugins import Registry
 from slideseek_apps.doctor.duplicates import copies, leaking, rescans
 from slideseek_apps.doctor.finding import Finding, counted, in_bytes
+from slideseek_apps.doctor.hub_health import look_for_hubs
 from slideseek_apps.doctor.payload_health import look_at_payloads
 
 LOW_SHARE, LOW_BYTES = 0.1, 2**30
@@ -181,7 +182,13 @@ def _engine(archive: Archive, config: EngineConfig, registry: Registry, everythi
     for change in changed_makers(archive, engine).values():
         yield Finding(area, "plugins", "warn", change, "run 'slideseek build' to compute again what it made")
     yield from _model(archive, engine, area)
-    yield _index(archive, engine, area, everything)
+    index = _index(archive, engine, area, everything)
+    yield index
+    if index.state == "ok":
+        try:
+            yield from look_for_hubs(archive, engine, area)
+        except SlideseekError as error:  # an index or a code that cannot be used
+            yield Finding(area, "hubs", "fail", error.cause, error.fix or "run 'slideseek build --verify'")
 
 
 def _model(archive: Archive, engine: Engine, area: str) -> Iterator[Finding]:

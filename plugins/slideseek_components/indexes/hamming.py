@@ -6,14 +6,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import accumulate, pairwise
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from slideseek.interfaces import ShiftsDistances
+from slideseek.options import ADDED_LATER
 from slideseek.types import Code, CodeSpec, Float32, Float64, Hit, Int64, Mask, UInt8
 
+from . import folder as files
 from .median_of_minima import Direction, set_distances
+from .reference_slides import REFERENCES, ReferenceTable
 from .store import SlideStore, blocks
 from .stored_index import Near, StoredSetIndex
 
@@ -34,13 +39,25 @@ NUMPY_BLOCK_BYTES = 1 << 19
 
 
 @dataclass
-class Hamming(StoredSetIndex):
-    """Search by Hamming distance; between sets, by the median over query rows of the minimum over target rows."""
+class Hamming(StoredSetIndex, ShiftsDistances):
+    """Search by Hamming distance; between sets, by the median over query rows of the minimum over target rows.
+
+    centring: share of a slide's nearness to slides in general that is made up for, so that no slide is found by every
+    query; 0 ranks by the distance alone. Nearness is the mean distance to the nearer half of 64 reference slides. What
+    is added to the distance of a slide depends on the slides in the index, not on the query.
+    """
 
     name: ClassVar[str] = "hamming"
     distance_name: ClassVar[str] = "differing bits"
+    centring: float = field(default=0.0, metadata=ADDED_LATER)
+    tables_: dict[Direction, ReferenceTable] = field(default_factory=dict, init=False, repr=False, compare=False)
     compared_: int = field(default=0, init=False, repr=False, compare=False)
     prepared_: tuple[int, SinglesSearch | None] = field(default=(-1, None), init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 <= self.centring <= 1:
+            raise ValueError(f"centring: must be from 0 to 1, not {self.centring}")
 
     def refuses(self, spec: CodeSpec) -> str:
         """Accept bits, single or sets."""
@@ -58,19 +75,66 @@ class Hamming(StoredSetIndex):
 
     def near(self, codes: Sequence[Code], wanted: Mask | None, k: int) -> list[Near]:
         """Compare in numpy at first, then with the compiled kernels once there is enough work to load them."""
-        rows, counts = _together(codes)
+        return self._measured(*_together(codes), wanted, k, self._shifts())
+
+    def _measured(
+        self, rows: NDArray[np.uint64], counts: Sequence[int], wanted: Mask | None, k: int, shifts: Int64 | None
+    ) -> list[Near]:
         compiled = self._compiled(len(rows), wanted)
         self.compared_ += self._work(len(rows), wanted)
         if compiled:
-            keys = _compiled_find()(self.store_, rows, counts, wanted, k, self.direction)
+            keys = _compiled_find()(self.store_, rows, counts, wanted, k, self.direction, shifts)
             return [*zip(self.store_.ranking.slots[keys & RANK], (keys >> RANK_BITS) / 4, strict=True)]
         slots, ends = self.store_.slots(wanted), [0, *accumulate(counts)]
+        added = 0.0 if shifts is None else shifts[slots] / 4
         queries = [rows[first:last] for first, last in pairwise(ends)]
-        return [(slots, _numpy_distances(self.store_, query, wanted, self.direction)) for query in queries]
+        return [(slots, _numpy_distances(self.store_, query, wanted, self.direction) + added) for query in queries]
+
+    def _shifts(self) -> Int64 | None:
+        """Return what is added to the distance of each slot, in quarters of a bit: int64 (slots,); None for nothing."""
+        if not self.centring:
+            return None
+        table = self.tables_.setdefault(self.direction, ReferenceTable())
+        return table.shifts(self.store_, self.centring, self._from_slot)
+
+    def _from_slot(self, slot: int, wanted: Mask) -> Int64:
+        """Return the distances of one slide to the wanted slots, in slot order, in quarters of a bit."""
+        rows = self.store_.rows(slot, "words")
+        slots, distances = self._measured(rows, [len(rows)], wanted, int(np.count_nonzero(wanted)), None)[0]
+        return np.rint(4 * distances[np.argsort(slots)]).astype(np.int64)
+
+    def shift(self, slide_id: str) -> float:
+        """Return the bits that a search adds to the distance of a slide."""
+        shifts = self._shifts()
+        return 0.0 if shifts is None else float(shifts[self.store_.slot(slide_id)]) / 4
+
+    def remove(self, slide_ids: Sequence[str]) -> None:
+        """Remove slides, all or none; an unknown id is an error."""
+        super().remove(slide_ids)
+        for table in self.tables_.values():
+            table.forget(slide_ids)
+
+    def save(self, folder: Path) -> None:
+        """Write the index into the existing empty `folder`; removed slides are not written."""
+        self.store_.compact()
+        if self._shifts() is not None:
+            files.write_array(folder / _table_file(self.direction), self.tables_[self.direction].far)
+        super().save(folder)
+
+    def load(self, folder: Path) -> None:
+        """Restore what `save` wrote; row files are memory-mapped, so they must stay in place while it is used."""
+        super().load(folder)
+        self.tables_ = {}
+        path = folder / _table_file(self.direction)
+        if self.centring and path.exists():
+            far = files.map_array(path, np.dtype(np.int32), (len(self.store_.slot_ids), REFERENCES))
+            self.tables_[self.direction] = ReferenceTable()
+            self.tables_[self.direction].restore(self.store_, far)
 
     def search(self, code: Code, k: int, among: Mask | None = None) -> list[Hit]:
         """Return at most k hits, nearest first, equal distances by slide id."""
-        if among is None and self.compared_ >= COMPILED_AFTER and len(code.rows) == 1 and k > 0:
+        plain = among is None and not self.centring
+        if plain and self.compared_ >= COMPILED_AFTER and len(code.rows) == 1 and k > 0:
             store = self.store_
             version, prepared = self.prepared_
             if version != store.version:
@@ -86,11 +150,12 @@ class Hamming(StoredSetIndex):
     def _nearest(self, codes: Sequence[Code], wanted: Mask | None, k: int) -> list[list[Hit]]:
         """Take hits directly from the keys of the compiled kernels, which are fully ordered, including ties."""
         rows, counts = _together(codes)
+        shifts = self._shifts()
         if self.compared_ < COMPILED_AFTER and not self._compiled(len(rows), wanted):
             return super()._nearest(codes, wanted, k)
         self.compared_ = COMPILED_AFTER  # nothing to count from now on
         names = self.store_.ranking.ids
-        found = _compiled_find()(self.store_, rows, counts, wanted, k, self.direction).tolist()
+        found = _compiled_find()(self.store_, rows, counts, wanted, k, self.direction, shifts).tolist()
         return [[Hit(names[key & RANK], (key >> RANK_BITS) / 4) for key in sorted(keys)] for keys in found]
 
     def _compiled(self, rows: int, wanted: Mask | None) -> bool:
@@ -109,6 +174,10 @@ def differing_bits(query: NDArray[Any], target: NDArray[Any]) -> Float64:
     for row, out in zip(words(query), between):
         out[:] = np.bitwise_count(stored ^ row).sum(axis=1, dtype=np.int64)
     return between
+
+
+def _table_file(direction: Direction) -> str:
+    return f"references-{direction}.npy"
 
 
 def _together(codes: Sequence[Code]) -> tuple[NDArray[np.uint64], list[int]]:

@@ -57,19 +57,27 @@ class SinglesSearch:
 
 
 def find(
-    store: SlideStore, rows: Words, counts: Sequence[int], wanted: Mask | None, k: int, direction: Direction
+    store: SlideStore,
+    rows: Words,
+    counts: Sequence[int],
+    wanted: Mask | None,
+    k: int,
+    direction: Direction,
+    shifts: Int64 | None = None,
 ) -> Int64:
     """Return the keys of the k nearest slides of each query, in any order: int64 (q, k).
 
     rows: uint64 (rows, words) of all queries, counts: how many each has. wanted: bool (slots,), at least k of them, or
-    None for all. Queries are shared between threads, as many as NUMBA_NUM_THREADS or the process allows; a single query
-    runs in the caller's thread.
+    None for all. shifts: int64 (slots,), at least 0, quarters of a bit added to the distance of each slide. Queries are
+    shared between threads, as many as NUMBA_NUM_THREADS or the process allows; a single query runs in the caller's
+    thread.
     """
     keys = np.empty((len(counts), k), np.int64)
     keys.fill(FARTHEST)
-    singles = len(rows) == len(counts) and store.single
+    singles = len(rows) == len(counts) and store.single and shifts is None
     parts, ranks = list(runs(store, wanted)), store.ranking.ranks
     ends = [0, *accumulate(counts)]
+    added = np.zeros(len(ranks), np.int64) if shifts is None else shifts
 
     def answer(first: int, last: int) -> None:
         if singles:
@@ -78,7 +86,7 @@ def find(
                 _find_singles(parts, ranks, rows[at:end], keys[at:end])
         else:
             for at in range(first, last):
-                _find_sets(parts, ranks, rows[ends[at] : ends[at + 1]], DIRECTIONS.index(direction), keys[at])
+                _find_sets(parts, ranks, added, rows[ends[at] : ends[at + 1]], DIRECTIONS.index(direction), keys[at])
 
     threads = min(config.NUMBA_NUM_THREADS, len(counts), len(rows) * store.nbytes // SHARED_BYTES)
     if threads <= 1:
@@ -105,11 +113,13 @@ def _find_singles(parts: Sequence[SegmentRuns], ranks: Int32, queries: Words, ke
             nearest_batch(words, own, chosen, _tile(words), lanes, keys)
 
 
-def _find_sets(parts: Sequence[SegmentRuns], ranks: Int32, query: Words, direction: int, keys: Int64) -> None:
+def _find_sets(
+    parts: Sequence[SegmentRuns], ranks: Int32, shifts: Int64, query: Words, direction: int, keys: Int64
+) -> None:
     lanes = _in_fours(query)
     for base, segment, chosen in parts:
-        words, own = segment.fields["words"], ranks[base : base + len(segment)]
-        nearest_sets(words, segment.starts, own, chosen, lanes, len(query), direction, keys)
+        words, here = segment.fields["words"], slice(base, base + len(segment))
+        nearest_sets(words, segment.starts, ranks[here], shifts[here], chosen, lanes, len(query), direction, keys)
 
 
 def _in_fours(queries: Words) -> Words:

@@ -195,13 +195,13 @@ def _middle_twice(values):
 
 
 @njit(cache=True, nogil=True)
-def nearest_sets(stored, starts, ranks, runs, lanes, size, direction, keys):
+def nearest_sets(stored, starts, ranks, shifts, runs, lanes, size, direction, keys):
     """Keep in `keys` the slides nearest to one query set.
 
-    stored: uint64 (rows, words); slide i owns rows starts[i]:starts[i + 1]. ranks: int32 (slides,), of their ids. runs:
-    int64 (r, 2), first and last + 1 of the slides to visit. lanes: uint64 (blocks, words, 4), the `size` query rows in
-    fours, the last four padded with rows of the query. direction: place in `median_of_minima.DIRECTIONS`. keys:
-    int64 (k,), a max-heap.
+    stored: uint64 (rows, words); slide i owns rows starts[i]:starts[i + 1]. ranks: int32 (slides,), of their ids.
+    shifts: int64 (slides,), at least 0, quarters of a bit added to their distances. runs: int64 (r, 2), first and
+    last + 1 of the slides to visit. lanes: uint64 (blocks, words, 4), the `size` query rows in fours, the last four
+    padded with rows of the query. direction: place in `median_of_minima.DIRECTIONS`. keys: int64 (k,), a max-heap.
     """
     longest = size
     for slide in range(starts.shape[0] - 1):
@@ -210,7 +210,7 @@ def nearest_sets(stored, starts, ranks, runs, lanes, size, direction, keys):
     for run in range(runs.shape[0]):
         for slide in range(runs[run, 0], runs[run, 1]):
             rows = stored[starts[slide] : starts[slide + 1]]
-            top = keys[0] >> RANK_BITS
+            top = (keys[0] >> RANK_BITS) - shifts[slide]
             if direction == 0:
                 halves = _halves_over_query(rows, lanes, size, top // 2, minima, out)
                 quarter = 2 * halves
@@ -224,6 +224,6 @@ def nearest_sets(stored, starts, ranks, runs, lanes, size, direction, keys):
                     halves = _halves_over_rows(rows, lanes, top - quarter, minima)
                     quarter += halves
             if halves >= 0:
-                key = np.int64(quarter) << RANK_BITS | ranks[slide]
+                key = np.int64(quarter + shifts[slide]) << RANK_BITS | ranks[slide]
                 if key < keys[0]:
                     _lower_top(keys, key)

@@ -249,6 +249,16 @@ class SlideStore:
         """Return the wanted slots, ascending; None for all."""
         return np.arange(len(self.slot_ids)) if wanted is None else np.flatnonzero(wanted)
 
+    def slot(self, slide_id: str) -> int:
+        """Return the slot of a live slide."""
+        return self._slots()[slide_id]
+
+    def rows(self, slot: int, field: str) -> NDArray[Any]:
+        """Return the rows of one slot in a field."""
+        base, segment = next(pair for pair in self.based_segments() if slot < pair[0] + len(pair[1]))
+        first, last = segment.starts[slot - base : slot - base + 2]
+        return segment.fields[field][first:last]
+
     def save(self, folder: Path, index: str) -> None:
         """Compact, then write everything into `folder`; files of unchanged mapped segments are linked, not copied."""
         self.compact()

@@ -6,6 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
+from scipy import ndimage
 
 from slideseek.slides.array_slide import ArraySlide
 from slideseek.types import Mask, UInt8
@@ -168,3 +169,22 @@ def test_a_bounded_mosaic_has_at_most_that_many_patches_of_every_colour(punched:
 def test_options_out_of_range(option: dict[str, object]) -> None:
     with pytest.raises(ValueError, match=next(iter(option))):
         Grid(**option)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_every_piece_of_a_cells_area_is_represented(seed: int) -> None:
+    """Pieces of any shape and number, near to each other or not, of the area of a cell or more."""
+    rng = np.random.default_rng(seed)
+    side = int(rng.integers(8, 40))
+    smooth = ndimage.gaussian_filter(rng.normal(size=(300, 400)), rng.uniform(3, 12))
+    mask = np.asarray(smooth > rng.uniform(0.5, 1.5) * smooth.std())
+    xy, _ = fitted(mask, side, min_tissue=float(rng.choice([0.3, 0.5, 0.9])))
+    held = np.zeros_like(mask)
+    for x, y in xy:
+        held[y : y + side, x : x + side] = True
+    labels, count = ndimage.label(mask, structure=np.ones((3, 3)))
+    areas = np.bincount(labels.ravel(), minlength=count + 1)
+    seen = np.bincount(labels[held], minlength=count + 1)
+    large = np.flatnonzero(areas >= side**2)
+    assert (seen[large[large > 0]] > 0).all()
+    assert cover(mask, xy, side) > 0.8 or areas[1:].max(initial=0) < side**2

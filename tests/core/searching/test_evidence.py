@@ -31,6 +31,7 @@ ENGINES = {
     "bars": ("use = 'yottixel'", "use = 'hamming'"),
     "target": ("use = 'yottixel'", "use = 'hamming', direction = 'target'"),
     "symmetric": ("use = 'yottixel'", "use = 'hamming', direction = 'symmetric'"),
+    "centred": ("use = 'yottixel'", "use = 'hamming', direction = 'symmetric', centring = 0.9"),
     "mean": ("use = 'mean'", "use = 'cosine'"),
     "words": ("use = 'bovw', words = 4", "use = 'cosine'"),
     "vlad": ("use = 'vlad', words = 4", "use = 'cosine'"),
@@ -41,7 +42,7 @@ ENGINES = {
     "deep-bits": (f"use = 'deep-bfv', bits = 100, {DEEP}", "use = 'hamming'"),
     "max": ("use = 'max'", "use = 'cosine'"),
 }
-SETS = ("bars", "target", "symmetric")
+SETS = ("bars", "target", "symmetric", "centred")
 SINGLE = ("mean", "max", "words", "vlad", "fisher", "by-site", "deep", "deep-sparse", "deep-bits")
 
 
@@ -88,14 +89,16 @@ def test_the_pairs_of_a_set_make_the_distance_shown(archive, name):
     searcher = searching(archive, name)
     query = searcher.queries.stored("s1")
     found = answers(searcher, query)
-    assert len(found) == 6 and found[0].hit == Hit("s1", 0.0)
+    own = searcher.index.inner.shift("s1")
+    assert len(found) == 6 and found[0].hit == Hit("s1", own) and (name == "centred" or own == 0)
     for one in found:
         made = Explainer(searcher).explain(query, one.hit.slide_id)
         forth = [pair.distance for pair in made.pairs]
         assert made.kind == "pairs" and made.value == one.hit.distance
         assert forth == sorted(forth) and {pair.query for pair in made.pairs} == set(range(len(made.query)))
         wanted = {"bars": np.median(forth), "target": -np.median(made.hit_parts)}
-        assert made.value == wanted.get(name, (np.median(forth) - np.median(made.hit_parts)) / 2)
+        assert made.value - made.shift == wanted.get(name, (np.median(forth) - np.median(made.hit_parts)) / 2)
+        assert made.shift >= 0 and (made.shift == 0 or name == "centred")
         code = searcher.queries.stored(one.hit.slide_id).code.rows
         for pair in made.pairs:
             bits = np.unpackbits(query.code.rows[pair.query] ^ code[pair.hit]).sum()

@@ -10,6 +10,7 @@ from slideseek_apps.bench.report.classification_table import classification_tabl
 from slideseek_apps.bench.report.comparisons import compare_variants
 from slideseek_apps.bench.report.conventions import conventions_table
 from slideseek_apps.bench.report.figures import Figure, engines_figure, size_figure, sweep_figures
+from slideseek_apps.bench.report.hub_table import hub_table
 from slideseek_apps.bench.report.retrieval_tables import SectionTables
 from slideseek_apps.bench.report.sections import OnStep, Section, heading, make_sections, silent
 from slideseek_apps.bench.report.settings import ReportSettings
@@ -76,6 +77,8 @@ def _retrieval(section: Section, settings: ReportSettings, on_step: OnStep) -> P
     if not section.cells[0].control:
         compared = compare_variants(tables, shown if len(shown) > 1 else section.variants, on_step)
         made += [compared] if compared else []
+        counted = hub_table(section, settings.k)
+        made += [counted] if counted else []
     on_step(f"{section.name}: every convention")
     made.append(conventions_table(section, settings))
     return Part(section.name, _section_facts(section), tuple(made), tuple(figures))
