@@ -272,6 +272,7 @@ def test_an_older_catalogue_is_brought_up_to_date(toy):
             db.execute(f"DROP TRIGGER {table}_sealed_again")
             db.execute(f"ALTER TABLE {table} DROP COLUMN seal")
         db.execute("DROP TABLE code_changes")
+        db.execute("DROP INDEX stages_read_by")
         db.execute("ALTER TABLE stages DROP COLUMN made_by")
         db.execute("ALTER TABLE slides DROP COLUMN parts")
         db.execute("ALTER TABLE slides DROP COLUMN measured")
@@ -288,3 +289,25 @@ def test_an_older_catalogue_is_brought_up_to_date(toy):
     archive.remove("s0")
     with Archive(archive.root) as opened:
         assert sorted(archive.searcher(opened).index.ids) == ["s1", "s2", "s3"]
+
+
+def test_a_catalogue_without_measures_is_brought_up_to_date(toy):
+    archive = toy()
+    for number in range(3):
+        archive.put(f"s{number}", number)
+    archive.build()
+    with sqlite3.connect(archive.root / "catalog.sqlite") as db:
+        for name in ("slide_updated", "slides_sealed", "slides_sealed_again"):
+            db.execute(f"DROP TRIGGER {name}")
+        db.execute("ALTER TABLE slides DROP COLUMN measured")
+        for name in ("slide_updated", "slides_sealed", "slides_sealed_again"):
+            db.execute(f"CREATE TRIGGER {name} AFTER UPDATE OF path ON slides BEGIN SELECT 1; END")
+        db.execute("PRAGMA user_version = 5")
+    db.close()
+    with Archive(archive.root) as opened:
+        slides = opened.catalog.slides
+        with opened.catalog.transaction():
+            slides.measure("s0", {"stain": "he"})
+        assert slides.damaged() == [] and slides.field("measured") == {"s0": '{"stain":"he"}', "s1": "{}", "s2": "{}"}
+        found = archive.searcher(opened)
+        assert len(found.search(found.query("s0"), 5).found) == 2
