@@ -49,9 +49,10 @@ def deep(seed: int, shared: bool = True) -> Encoder:
 
 
 def recommended(seed: int, shared: bool = True, **options: Any) -> Projected:
-    """Return the recommended encoder: maximum, mean and spread of the features beside the deep code."""
-    spread = GmmFisher(components=1, patches=20_000, seed=seed)
-    joined = Joined(of=(Max(), spread, deep(seed, shared)))
+    """Return the recommended encoder: the deep code, and with less say those of 16 Gaussians and of one."""
+    words = GmmFisher(components=16, pca=64, patches=20_000, seed=seed)
+    spread = GmmFisher(components=1, patches=20_000, power=False, l2=False, seed=seed)
+    joined = Joined(of=(deep(seed, shared), words, spread), weights=(1.0, 0.5, 0.3))
     return Projected(of=Once(joined) if shared else joined, seed=seed, **options)
 
 

@@ -8,6 +8,9 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from bench import encoder_codes, encoder_entries, encoder_scores, encoder_sets, encoders
+from slideseek.config import parse_config
+from slideseek.engine import make_engine
+from slideseek.plugins import load_registry
 from slideseek.types import Bag
 from slideseek_components.encoders.gmm_fv import GmmFisher
 from slideseek_components.encoders.mean import Mean
@@ -120,6 +123,18 @@ def test_rows_have_names_of_their_own():
     assert len({row.name for row in rows}) == len(rows)
     assert set(encoder_entries.RIVALS) | set(encoders.COMPARED) <= {row.name for row in rows}
     assert rows[-1].make(0, 2).by == "site"
+
+
+def test_the_engine_in_the_first_configuration_is_the_one_measured():
+    text = (Path(encoders.__file__).parents[1] / "core" / "slideseek" / "default.toml").read_text(encoding="utf-8")
+    offered = text[text.index("# [[engine]]") :].replace("# ", "")
+    default, engine = parse_config(text[: text.index("# An engine")] + offered).engines
+    assert engine.name == encoder_entries.RECOMMENDED
+    assert engine.selector == default.selector
+    encoder = make_engine(engine, load_registry()).encoder
+    measured = encoder_entries.recommended(0, shared=False, bits=5000)
+    measured.of.of[0].device = encoder.of.of[0].device
+    assert encoder == measured
 
 
 def test_the_figure_has_a_curve_through_the_rows_of_bits(tmp_path, monkeypatch):

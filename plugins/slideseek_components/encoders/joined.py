@@ -42,15 +42,18 @@ from slideseek_components.encoders.projection.float_codes import (
 
 @dataclass
 class Joined(Composite):
-    """Put the codes of several encoders side by side, so that each has the same say in a cosine.
+    """Put the codes of several encoders side by side, so that each has its say in a cosine.
 
     The mean code of the training slides is subtracted from every part, and the part is divided by its root mean squared
     length over the training slides. Every step is linear, so a similarity splits over patches if every part's does.
 
     of: the encoders, each with one row of floats per slide. Each is copied and fitted on the same training slides.
+    weights: of the parts, one each and above 0: a part's say in an inner product is the square of its weight. None
+    given: all the same.
     """
 
     of: tuple[Encoder, ...] = field(default_factory=lambda: (Mean(), GmmFisher()))
+    weights: tuple[float, ...] = ()
     width_: int = field(init=False, repr=False, compare=False, default=0)
     centres_: tuple[Float64, ...] = field(init=False, repr=False, compare=False, default=())
     lengths_: tuple[float, ...] = field(init=False, repr=False, compare=False, default=())
@@ -61,6 +64,11 @@ class Joined(Composite):
     def __post_init__(self) -> None:
         if not self.of:
             raise ValueError("of: one or more encoders")
+        self.weights = tuple(self.weights)
+        if self.weights and len(self.weights) != len(self.of):
+            raise ValueError(f"weights: one for each of the {len(self.of)} encoders, not {len(self.weights)}")
+        if not all(0 < weight < math.inf for weight in self.weights):
+            raise ValueError(f"weights: numbers above 0, not {self.weights!r}")
         self.of = tuple(copy.deepcopy(part) for part in self.of)
 
     def spec(self, width: int) -> CodeSpec:
@@ -94,7 +102,7 @@ class Joined(Composite):
         self._check([])
         facts: Facts = {"width": self.width_, "parts": [len(centre) for centre in self.centres_]}
         tensors = {f"centre.{i}": centre for i, centre in enumerate(self.centres_)}
-        write_model(folder, self.name, {}, facts, tensors | {"lengths": np.array(self.lengths_)})
+        write_model(folder, self.name, self._deciding(), facts, tensors | {"lengths": np.array(self.lengths_)})
         for i, part in enumerate(self.of):
             if implements(part, Trainable):
                 (folder / _part_name(i)).mkdir()
@@ -102,7 +110,7 @@ class Joined(Composite):
 
     def load(self, folder: Path) -> None:
         """Restore what `save` wrote."""
-        facts, tensors = read_model(folder, self.name, {}, self._layout)
+        facts, tensors = read_model(folder, self.name, self._deciding(), self._layout)
         check_positive(folder, tensors, ["lengths"])
         parts = tuple(copy.deepcopy(part) for part in self.of)
         for i, part in enumerate(parts):
@@ -162,8 +170,15 @@ class Joined(Composite):
         for bag in bags:
             finite_features(bag, self.width_)
 
+    def _deciding(self) -> dict[str, object]:
+        """Return the options stored with what was learnt; the parts store theirs."""
+        return {"weights": list(self.weights)} if self.weights else {}
+
     def _factors(self) -> list[float]:
-        return [1 / (own * math.sqrt(len(self.of))) for own in self.lengths_]
+        """Return what each part is multiplied by: the mean squared length of the whole is 1 over training slides."""
+        weights = self.weights or (1.0,) * len(self.of)
+        whole = math.sqrt(sum(weight**2 for weight in weights))
+        return [weight / (own * whole) for weight, own in zip(weights, self.lengths_)]
 
     def _code(self, own: Sequence[Code]) -> Code:
         """Put the codes of one slide by each part side by side."""

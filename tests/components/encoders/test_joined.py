@@ -53,6 +53,28 @@ def test_parts_are_centred_and_have_the_same_length():
         assert np.square(part).sum(axis=1).mean() == pytest.approx(0.5, rel=1e-5)
 
 
+def test_weights_say_how_much_each_part_counts(tmp_path):
+    bags, labels, groups = toy_bags(count=20)
+    joined = Joined(of=(Mean(), GmmFisher(components=2)), weights=[1, 0.5])
+    joined.fit(bags, labels, groups)
+    codes = np.concatenate([joined.encode(bag).rows for bag in bags]).astype(np.float64)
+    for part, share in ((codes[:, :16], 0.8), (codes[:, 16:], 0.2)):
+        assert np.square(part).sum(axis=1).mean() == pytest.approx(share, rel=1e-5)
+    a, b = codes[0], codes[1]
+    parts = joined.contributions(bags[0], joined.encode(bags[1]))
+    assert parts.sum() == pytest.approx(float(a @ b / np.linalg.norm(a) / np.linalg.norm(b)), abs=1e-9)
+    joined.save(tmp_path)
+    for weights in ((), (1, 1)):
+        with pytest.raises(SlideseekError, match="fitted with"):
+            Joined(of=(Mean(), GmmFisher(components=2)), weights=weights).load(tmp_path)
+    again = Joined(of=(Mean(), GmmFisher(components=2)), weights=(1, 0.5))
+    again.load(tmp_path)
+    assert again.encode(bags[0]).rows.tobytes() == joined.encode(bags[0]).rows.tobytes()
+    for weights in ((1,), (1, 0), (1, float("nan")), (1, float("inf"))):
+        with pytest.raises(ValueError, match="weights"):
+            Joined(of=(Mean(), Max()), weights=weights)
+
+
 def test_parts_of_a_similarity_add_up_and_leave_only_the_centre_to_be_shared():
     bags, labels, groups = toy_bags(count=12)
     joined = Joined(of=(Mean(), PARTS["deep-fv"](), Vlad(words=2)))
