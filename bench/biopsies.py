@@ -12,9 +12,9 @@ from functools import cache
 import numpy as np
 from scipy import ndimage
 
-from slideseek.slides.array_slide import ArraySlide
 from slideseek.types import Mask, UInt8
 from slideseek_apps.demo.histology import demo_slides, paint
+from slideseek_components.pixels.array_slide import ArraySlide
 
 MPP = 2.0
 """µm per pixel of the drawn slides."""

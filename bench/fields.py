@@ -37,6 +37,7 @@ from slideseek_components.encoders.mean import Mean
 from slideseek_components.encoders.yottixel import Yottixel
 from slideseek_components.indexes.cosine import Cosine
 from slideseek_components.indexes.hamming import Hamming
+from slideseek_components.pixels.pyramid import as_pyramid
 from slideseek_components.selectors.base import TissueSelector
 from slideseek_components.selectors.cell_sums import painted, spans
 
@@ -111,7 +112,7 @@ def covered(data: Path, each: int) -> Iterator[tuple[str, str, list[Coverage]]]:
     selectors = [selector_of(preset) for preset in PRESETS]
     for path in find_slides([data / ATLAS, data / "slides-formats"]):
         try:
-            with open_slide(path) as slide:
+            with as_pyramid(open_slide(path)) as slide:
                 name = path.stem if len(path.stem) < 40 else f"{path.parent.name} ({slide.format})"
                 yield "shared", name, [coverage(slide, one, None) for one in selectors]
         except SlideseekError as error:

@@ -26,9 +26,9 @@ from slideseek.config import default_config, parse_config
 from slideseek.engine import Engine, make_engine
 from slideseek.errors import SlideseekError
 from slideseek.plugins import load_registry
-from slideseek.slides.array_slide import ArraySlide
 from slideseek.slides.reader import open_slide
 from slideseek.types import Float32, Float64, Mask, Patches, UInt8
+from slideseek_components.pixels.array_slide import ArraySlide
 
 RUNTIMES = (("torch", "float32"), ("onnxruntime", "float32"), ("openvino", "float32"), ("openvino", "bfloat16"))
 HITS = 3

@@ -18,10 +18,10 @@ from pathlib import Path
 import numpy as np
 
 from bench.restained import MIXTURES, out_of_focus, positive_cells, restain, unmixed
-from slideseek.slides.array_slide import ArraySlide
 from slideseek.slides.discovery import find_slides
 from slideseek.slides.reader import open_slide
 from slideseek.types import Float32, UInt8
+from slideseek_components.pixels.array_slide import ArraySlide
 from slideseek_components.selectors.artefacts import appraise
 from slideseek_components.selectors.focus import patch_blur, sharp_patches
 from slideseek_components.selectors.mosaic import Mosaic

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Protocol, TypeAlias, TypeGuard, TypeVar, runtime_checkable
+from typing import Any, Protocol, Self, TypeAlias, TypeGuard, TypeVar, runtime_checkable
 
 from slideseek.types import (
     Bag,
@@ -79,6 +79,35 @@ class Outlined(Protocol):
     def contours(self) -> Path | None:
         """GeoJSON file of polygons in level-0 pixels, or None if the selector has to find the tissue."""
         ...
+
+
+@runtime_checkable
+class OpenedSlide(Slide, Outlined, Protocol):
+    """A slide as a reader opens it; `slideseek_components.pixels.pyramid.PyramidSlide` implements it.
+
+    notes: for the user. unreadable: regions that could not be decoded so far. filled: pixels read so far that show the
+    background because they lie outside the slide or are transparent in it. owner: answers for the slide's errors.
+    read_by: what counts of the reader's code, "" for a bundled one.
+    """
+
+    contours: Path | None
+    unreadable: int
+    filled: int
+    owner: Any
+    read_by: str
+
+    @property
+    def notes(self) -> tuple[str, ...]: ...
+
+    def add_notes(self, notes: Sequence[str]) -> None:
+        """Add notes on how the slide was opened."""
+        ...
+
+    def close(self) -> None:
+        """Release the file; reading afterwards raises `SlideError`."""
+        ...
+
+    def __enter__(self) -> Self: ...
 
 
 @runtime_checkable
@@ -408,7 +437,7 @@ class Reader(Protocol):
         ...
 
     def open(self, path: Path, slide_id: str, mpp: float | None) -> Slide:
-        """Return the slide, a `slideseek.slides.pyramid.PyramidSlide`. mpp: µm per pixel stated by the user, or None.
+        """Return the slide, an `OpenedSlide`. mpp: µm per pixel stated by the user, or None.
 
         Raise `SlideError` for a file that cannot be read. Raise `slideseek.slides.slide_errors.DeclinedError` for a
         file of another format: the next reader is asked.

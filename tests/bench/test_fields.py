@@ -12,9 +12,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from bench import biopsies as drawn
 from bench.fields import ENOUGH, PRESETS, coverage, coverage_table, selector_of
 from bench.hubs import Slides, measured
-from slideseek.slides.array_slide import ArraySlide
 from slideseek.slides.patch_images import selection_notes
 from slideseek.types import Bag
+from slideseek_components.pixels.array_slide import ArraySlide
 
 
 @pytest.fixture(scope="module")

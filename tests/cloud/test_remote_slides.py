@@ -11,11 +11,11 @@ from PIL import Image
 from servers import Ranges, dicom_levels, write_series
 
 from slideseek.errors import SlideError
-from slideseek.slides.pyramid import PyramidSlide
 from slideseek.slides.reader import open_slide
 from slideseek.slides.remote_path import RemotePath, located
 from slideseek.slides.remote_slides import find_remote, look_up, look_up_all
 from slideseek.types import is_url
+from slideseek_components.pixels.pyramid import PyramidSlide
 
 Put = Callable[[str, bytes], str]
 

@@ -34,9 +34,9 @@ from slideseek.interfaces import Work
 from slideseek.plugin_files import plugin_files
 from slideseek.plugins import ComponentKind, load_registry
 from slideseek.slides.content_fingerprint import fingerprint
+from slideseek.slides.magnification import finer_than_scanned
 from slideseek.slides.patch_images import MAX_UNREADABLE, READ_AT_ONCE, patch_images, read_mpp, selection_notes
 from slideseek.slides.reader import open_slide
-from slideseek.slides.resolution import finer_than_scanned
 from slideseek.types import Float32, Int64, Patches, SlideRecord, UInt8
 from slideseek.version import __version__
 

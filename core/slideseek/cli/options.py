@@ -63,7 +63,7 @@ def stated_mpp(mpp: float | None, mag: float | None) -> float | None:
     if mag is None:
         return mpp
     from slideseek.errors import UsageError
-    from slideseek.slides.resolution import describe_magnification, nominal_mpp
+    from slideseek.slides.magnification import describe_magnification, nominal_mpp
 
     if mpp is not None:
         raise UsageError("--mpp and --mag both set the resolution", "pass one of them")

@@ -243,8 +243,8 @@ class QueryMaker:
         return patches
 
     def _notes(self, slide: Slide, patches: Patches, notes: Sequence[str]) -> tuple[str, ...]:
+        from slideseek.slides.magnification import finer_than_scanned
         from slideseek.slides.patch_images import read_mpp, selection_notes
-        from slideseek.slides.resolution import finer_than_scanned
 
         finer = finer_than_scanned(slide.mpp, read_mpp(patches, self.prepared().read_side(patches)))
         return tuple(note for note in (*notes, *selection_notes(slide, patches), finer) if note)

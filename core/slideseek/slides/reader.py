@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
 from slideseek.boundary import Owner
 from slideseek.digests import digest
 from slideseek.errors import PluginError, SlideError
-from slideseek.interfaces import Reader, Remote, implements
+from slideseek.interfaces import OpenedSlide, Reader, Remote, implements
 from slideseek.makers import maker_of
 from slideseek.plugins import DISABLED_VARIABLE, load_registry
-from slideseek.slides.pyramid import PyramidSlide
 from slideseek.slides.remote_path import RemotePath
 from slideseek.slides.slide_errors import FEATURE_SUFFIXES, DeclinedError, first_bytes, not_a_slide
 
 _FIX = f"update the plugin, or name it in {DISABLED_VARIABLE} to work without it"
 
 
-def open_slide(path: Path, slide_id: str = "", mpp: float | None = None) -> PyramidSlide:
+def open_slide(path: Path, slide_id: str = "", mpp: float | None = None) -> OpenedSlide:
     """Open a whole-slide image or a plain image.
 
     slide_id: its name in the archive, the file's stem if empty. mpp: µm per pixel stated by the user, which overrides
@@ -46,11 +44,11 @@ def open_slide(path: Path, slide_id: str = "", mpp: float | None = None) -> Pyra
         except PluginError as error:
             # Not left to the readers after it: they may take the file for something else, and store wrong results.
             raise SlideError(error.cause, _FIX) from error
-        if not isinstance(slide, PyramidSlide):
+        if not isinstance(slide, OpenedSlide):
             raise SlideError(f"{owner} opened {path.name} as {type(slide).__name__}, not as a PyramidSlide", _FIX)
         slide.owner, slide.read_by = owner, read_by
         if passed_over:
-            slide.resolution = replace(slide.resolution, notes=(*slide.resolution.notes, *passed_over))
+            slide.add_notes(passed_over)
         return slide
     refusal = not_a_slide(path)
     causes = (*passed_over, *installed_readers()[1])

@@ -18,7 +18,7 @@ from slideseek.archive.archive import Archive
 from slideseek.archive.slide_table import SlideRow
 from slideseek.engine import Engine
 from slideseek.errors import SlideseekError
-from slideseek.slides.pyramid import PyramidSlide
+from slideseek.interfaces import OpenedSlide
 from slideseek.slides.reader import open_slide
 from slideseek.types import Float32
 
@@ -116,7 +116,7 @@ def nearest_pairs(means: Float32, most: int = NEIGHBOURS) -> list[tuple[int, int
     return sorted(pairs)
 
 
-def overview(slide: PyramidSlide) -> Overview:
+def overview(slide: OpenedSlide) -> Overview:
     """Return the structures of a slide in an overview of at most `SIDE` pixels."""
     extent = max(slide.dimensions) * slide.mpp
     mpp = 2.0 ** np.ceil(np.log2(extent / SIDE))

@@ -14,11 +14,11 @@ from slideseek.boundary import Owner
 from slideseek.errors import SlideError
 from slideseek.interfaces import ChecksFocus, OffersPatches, Selector, TissueFinder, implements
 from slideseek.slides.geojson import mask_from_geojson
+from slideseek.slides.magnification import finer_than_scanned
 from slideseek.slides.patch_images import patch_images, selection_notes
-from slideseek.slides.pyramid import PyramidSlide
 from slideseek.slides.reader import open_slide
-from slideseek.slides.resolution import finer_than_scanned
 from slideseek.types import Float32, Int64, Mask, Patches, UInt8
+from slideseek_components.pixels.pyramid import PyramidSlide, as_pyramid
 
 PICTURE_SIDE = 1200
 OUTLINE = (0, 150, 90)
@@ -56,7 +56,7 @@ def inspect_slide(
     owner: who answers for the selector. contours: GeoJSON outline of the tissue to use, as a manifest may give for a
     slide.
     """
-    with open_slide(path, slide_id, mpp) as slide:
+    with as_pyramid(open_slide(path, slide_id, mpp)) as slide:
         slide.contours = contours
         thumbnail = slide.thumbnail(PICTURE_SIDE)
         mask = _tissue(slide, thumbnail, selector, owner)

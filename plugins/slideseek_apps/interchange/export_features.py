@@ -15,7 +15,7 @@ from slideseek.digests import sha256_file
 from slideseek.engine import Engine
 from slideseek.errors import DamagedError, SlideseekError
 from slideseek.indexing.stage_cache import StageCache
-from slideseek.slides.resolution import nominal_mpp
+from slideseek.slides.magnification import nominal_mpp
 from slideseek_apps.interchange.export_output import Destination, ExportSummary, SlideChoice
 from slideseek_apps.interchange.feature_file import FeatureFile
 from slideseek_apps.interchange.feature_readers import read_feature_file

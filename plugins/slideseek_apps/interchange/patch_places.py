@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slideseek.slides.resolution import nominal_mpp
+from slideseek.slides.magnification import nominal_mpp
 from slideseek.types import Int32, Patches
 from slideseek_apps.interchange.feature_file import FeatureFile
 

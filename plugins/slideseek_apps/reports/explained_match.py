@@ -11,10 +11,10 @@ import numpy as np
 from slideseek.archive.archive import Archive
 from slideseek.archive.file_changes import content_changed
 from slideseek.errors import SlideError
+from slideseek.interfaces import OpenedSlide
 from slideseek.searching.evidence import Evidence
 from slideseek.searching.patch_squares import PatchSquares
 from slideseek.searching.queries import Query
-from slideseek.slides.pyramid import PyramidSlide
 from slideseek.slides.reader import open_slide
 from slideseek.types import Float64, SlideRecord, UInt8
 
@@ -99,7 +99,7 @@ def explained(archive: Archive, query: Query, hit: SlideRecord, evidence: Eviden
     )
 
 
-def open_pixels(source: PixelSource, slide_id: str) -> tuple[PyramidSlide, bool]:
+def open_pixels(source: PixelSource, slide_id: str) -> tuple[OpenedSlide, bool]:
     """Open a slide to draw its patches, and return whether its resolution is known.
 
     Patches are in pixels, so a slide of unknown resolution can be shown too, without a scale bar.

@@ -7,10 +7,10 @@ from slideseek.archive.payloads import unpack_patches
 from slideseek.engine import Engine
 from slideseek.errors import SlideseekError
 from slideseek.indexing.stage_cache import StageCache
+from slideseek.interfaces import OpenedSlide
 from slideseek.searching.evidence import EvidenceKind
 from slideseek.searching.patch_squares import PatchSquares
 from slideseek.searching.queries import Query
-from slideseek.slides.pyramid import PyramidSlide
 from slideseek.types import Patches, SlideRecord, UInt8
 from slideseek_apps.reports.explained_match import PixelSource, Side, open_pixels
 from slideseek_apps.reports.heat_colours import colours
@@ -79,7 +79,7 @@ class Panels:
 
 
 def _squares(
-    slide: PyramidSlide, squares: PatchSquares, scale: float
+    slide: OpenedSlide, squares: PatchSquares, scale: float
 ) -> tuple[list[tuple[float, float, float, float]], list[UInt8]]:
     """Return the boxes of patches in thumbnail pixels, and some enlarged patches."""
     boxes = [

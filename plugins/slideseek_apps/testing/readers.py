@@ -11,11 +11,11 @@ from pathlib import Path
 import numpy as np
 
 from slideseek.errors import SlideseekError
-from slideseek.slides.pyramid import PyramidSlide
 from slideseek.slides.slide_errors import first_bytes
 from slideseek.types import UInt8
 from slideseek_apps.testing.checks import Check, Make, demand, prepared, require_error
 from slideseek_apps.testing.components import component_checks
+from slideseek_components.pixels.pyramid import PyramidSlide
 
 STATED_MPP = 0.37
 """µm per pixel that no file is likely to state."""
@@ -77,7 +77,7 @@ def file_is_opened_as_a_slide(make: Make, file: Path) -> None:
         demand(slide.id == "a-slide", f"the id {slide.id!r}", "pass slide_id to the slide")
         demand(min(slide.dimensions) > 0, f"a slide of {slide.dimensions} pixels", "state the size of level 0")
         passed = math.isfinite(slide.mpp) and slide.mpp > 0
-        demand(passed, f"{slide.mpp} µm per pixel", "use slideseek.slides.resolution.resolve")
+        demand(passed, f"{slide.mpp} µm per pixel", "use slideseek_components.pixels.resolution.resolve")
         image = slide.thumbnail(64)
         passed = image.dtype == np.uint8 and image.ndim == 3 and image.shape[2] == 3
         demand(passed, f"a thumbnail {image.dtype} {image.shape}", "return RGB images from _read_level")

@@ -92,7 +92,7 @@ def toy_slide(
     is grainy, like scanned glass. centre: place of the ellipse, 0 in the middle, 1 at the lower right corner, so that
     the tissue touches the border. scan_mpp: the same glass scanned at another resolution, `mpp` times a power of 2.
     """
-    from slideseek.slides.array_slide import ArraySlide
+    from slideseek_components.pixels.array_slide import ArraySlide
 
     pixels, scan = _slide_pixels(seed, width, height, tissue, glass, centre), scan_mpp or mpp
     if scan < mpp:

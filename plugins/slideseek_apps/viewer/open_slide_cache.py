@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from slideseek.slides.array_slide import ArraySlide
-from slideseek.slides.pyramid import PyramidSlide
+from slideseek_components.pixels.array_slide import ArraySlide
+from slideseek_components.pixels.pyramid import PyramidSlide
 
 MAX_OPEN = 24
 MAX_BYTES = 2**30

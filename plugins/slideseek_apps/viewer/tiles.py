@@ -12,12 +12,12 @@ from PIL import Image
 from slideseek.archive.archive import Archive
 from slideseek.archive.file_changes import content_changed
 from slideseek.errors import RegionError, SlideError
-from slideseek.slides.pyramid import PyramidSlide
 from slideseek.slides.reader import open_slide
 from slideseek.types import UInt8
 from slideseek_apps.viewer.open_slide_cache import OpenSlideCache
 from slideseek_apps.viewer.slide_directory import Entry
 from slideseek_apps.viewer.tile_cache import TileCache
+from slideseek_components.pixels.pyramid import PyramidSlide, as_pyramid
 
 TILE = 256
 OVERVIEW = 512
@@ -144,7 +144,7 @@ class Pictures:
         self._slides.close()
 
     def _open(self, entry: Entry) -> PyramidSlide:
-        return open_slide(self._archive.slide_path(entry.record), entry.record.id, entry.record.mpp)
+        return as_pyramid(open_slide(self._archive.slide_path(entry.record), entry.record.id, entry.record.mpp))
 
     def _cut(
         self, entry: Entry, slide: PyramidSlide, size: tuple[int, int], corner: tuple[int, int], shape: tuple[int, int]

@@ -18,11 +18,11 @@ from typing import Any, ClassVar
 from slideseek.errors import RegionError, SlideError, SlideseekError, message
 from slideseek.interfaces import Remote
 from slideseek.slides.file_formats import dicom_series
-from slideseek.slides.levels import Level, exact_downsample
 from slideseek.slides.remote_path import RemotePath
-from slideseek.slides.resolution import objective_power, resolve
 from slideseek.slides.slide_errors import DeclinedError, damaged
 from slideseek.types import SlideRecord, UInt8
+from slideseek_components.pixels.levels import Level, exact_downsample
+from slideseek_components.pixels.resolution import objective_power, resolve
 from slideseek_components.readers.inside_levels import InsideLevels
 from slideseek_components.readers.object_cache import CachedFile, ObjectCache
 from slideseek_components.readers.object_store import ATTEMPTS, PAUSE, known_scheme, objects_at

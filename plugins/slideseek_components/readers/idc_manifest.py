@@ -18,9 +18,9 @@ from typing import Any, ClassVar
 from slideseek.did_you_mean import did_you_mean
 from slideseek.errors import SlideError, UsageError
 from slideseek.interfaces import Remote
-from slideseek.slides.pyramid import PyramidSlide
 from slideseek.slides.remote_path import RemotePath
 from slideseek.types import SlideRecord
+from slideseek_components.pixels.pyramid import PyramidSlide
 
 SCHEME = "idc:"
 _SERIES = re.compile(r"^(?:s3|gs)://idc-open-data[\w-]*/([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})$")

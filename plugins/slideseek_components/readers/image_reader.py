@@ -13,10 +13,10 @@ import numpy as np
 from PIL import Image, UnidentifiedImageError
 
 from slideseek.interfaces import Reader
-from slideseek.slides.array_slide import ArraySlide
-from slideseek.slides.resolution import resolve
 from slideseek.slides.slide_errors import DeclinedError, damaged
 from slideseek.types import UInt8
+from slideseek_components.pixels.array_slide import ArraySlide
+from slideseek_components.pixels.resolution import resolve
 from slideseek_components.readers.bit_depth import eight_bit
 from slideseek_components.readers.whole_images import MAX_PLAIN_PIXELS, too_many_pixels
 

@@ -7,8 +7,8 @@ from abc import abstractmethod
 import numpy as np
 from PIL import Image
 
-from slideseek.slides.pyramid import PyramidSlide
 from slideseek.types import UInt8
+from slideseek_components.pixels.pyramid import PyramidSlide
 
 
 class InsideLevels(PyramidSlide):

@@ -12,10 +12,10 @@ from PIL import Image
 
 from slideseek.errors import RegionError, SlideError, message
 from slideseek.interfaces import Reader
-from slideseek.slides.levels import Level, exact_downsample
-from slideseek.slides.pyramid import PyramidSlide
-from slideseek.slides.resolution import objective_power, resolve
 from slideseek.slides.slide_errors import DeclinedError, damaged, first_bytes
+from slideseek_components.pixels.levels import Level, exact_downsample
+from slideseek_components.pixels.pyramid import PyramidSlide
+from slideseek_components.pixels.resolution import objective_power, resolve
 from slideseek_components.readers.tiff_layout import MAGIC, check_complete
 
 _WHITE = (255, 255, 255)

@@ -13,11 +13,11 @@ from PIL import Image
 from slideseek.errors import SlideError
 from slideseek.interfaces import Remote
 from slideseek.slides.file_formats import HAMAMATSU_SUFFIXES, has_slide_name
-from slideseek.slides.pyramid import PyramidSlide
 from slideseek.slides.reader import open_slide
 from slideseek.slides.remote_path import RemotePath
 from slideseek.slides.slide_errors import DeclinedError
 from slideseek.types import SlideRecord
+from slideseek_components.pixels.pyramid import PyramidSlide, as_pyramid
 from slideseek_components.readers.idc_manifest import idc_series
 from slideseek_components.readers.object_cache import CachedFile, CachedObject, ObjectCache
 from slideseek_components.readers.object_store import StoredObject, all_below, bare, known_scheme, objects_at
@@ -105,7 +105,7 @@ class FetchedSlide(PyramidSlide):
 
     def __init__(self, cached: CachedObject, slide_id: str, mpp: float | None) -> None:
         self._cached = cached
-        self._file = open_slide(cached.whole(), slide_id, mpp)
+        self._file = as_pyramid(open_slide(cached.whole(), slide_id, mpp))
         inner = self._file
         super().__init__(
             slide_id,

@@ -14,10 +14,10 @@ import numpy as np
 import tifffile
 
 from slideseek.errors import RegionError, SlideError, message
-from slideseek.slides.levels import Level
-from slideseek.slides.resolution import objective_power, resolve
 from slideseek.slides.slide_errors import DeclinedError
 from slideseek.types import UInt8
+from slideseek_components.pixels.levels import Level
+from slideseek_components.pixels.resolution import objective_power, resolve
 from slideseek_components.readers.inside_levels import InsideLevels
 from slideseek_components.readers.tiff_reader import density
 

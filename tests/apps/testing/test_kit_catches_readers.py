@@ -11,8 +11,8 @@ import pytest
 
 from slideseek.errors import SlideError
 from slideseek.interfaces import Fingerprinted
-from slideseek.slides.array_slide import ArraySlide
 from slideseek_apps.testing import CheckFailed, reader_checks, toy_images
+from slideseek_components.pixels.array_slide import ArraySlide
 
 SIDE = 200
 COUNT = itertools.count()

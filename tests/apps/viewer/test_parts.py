@@ -10,7 +10,6 @@ from PIL import Image
 
 from slideseek.archive.slide_table import SlideRow
 from slideseek.errors import SlideError, UsageError
-from slideseek.slides.array_slide import ArraySlide
 from slideseek.types import SlideRecord
 from slideseek_apps.viewer.assets import load_assets
 from slideseek_apps.viewer.hide_paths import without_paths
@@ -21,6 +20,7 @@ from slideseek_apps.viewer.tile_cache import TileCache
 from slideseek_apps.viewer.tiles import TILE, Grid
 from slideseek_apps.viewer.uploads import Uploads
 from slideseek_apps.viewer.worker_pools import BusyError, WorkerPool
+from slideseek_components.pixels.array_slide import ArraySlide
 
 
 def rows(count):

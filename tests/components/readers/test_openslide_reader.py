@@ -63,7 +63,7 @@ def test_a_damaged_tile_fails_its_region_only(damaged: Path, capfd: pytest.Captu
 
 
 def test_a_thumbnail_survives_a_damaged_tile(damaged: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("slideseek.slides.pyramid._SMALLEST_BLOCK", 64)
+    monkeypatch.setattr("slideseek_components.pixels.pyramid._SMALLEST_BLOCK", 64)
     with open_slide(damaged) as slide:
         thumbnail = slide.thumbnail(256)
         assert slide.unreadable > 0

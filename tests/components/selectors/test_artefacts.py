@@ -11,9 +11,9 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 from bench.restained import MIXTURES, restain
 from bench.stains import kept
-from slideseek.slides.array_slide import ArraySlide
 from slideseek.slides.reader import open_slide
 from slideseek.types import Patches, UInt8
+from slideseek_components.pixels.array_slide import ArraySlide
 from slideseek_components.selectors.artefacts import appraise
 from slideseek_components.selectors.grid import Grid
 from slideseek_components.selectors.tissue import tissue_mask

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from slideseek.interfaces import PatchSized, Selector, TissueFinder, implements
-from slideseek.slides.array_slide import ArraySlide
 from slideseek.types import UInt8
+from slideseek_components.pixels.array_slide import ArraySlide
 from slideseek_components.selectors.base import TissueSelector
 from slideseek_components.selectors.grid import Grid
 from slideseek_components.selectors.mosaic import Mosaic

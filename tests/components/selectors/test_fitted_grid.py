@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy import ndimage
 
-from slideseek.slides.array_slide import ArraySlide
 from slideseek.types import Mask, UInt8
+from slideseek_components.pixels.array_slide import ArraySlide
 from slideseek_components.selectors import tissue as tissue_module
 from slideseek_components.selectors.cell_sums import cell_means, each_mean, painted
 from slideseek_components.selectors.fitted_grid import fitted_cells

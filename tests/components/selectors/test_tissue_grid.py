@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slideseek.slides.array_slide import ArraySlide
 from slideseek.types import Mask, UInt8
+from slideseek_components.pixels.array_slide import ArraySlide
 from slideseek_components.selectors import tissue as tissue_module
 from slideseek_components.selectors.tissue_grid import tissue_grid
 

@@ -113,9 +113,9 @@ def test_the_run_report_tells_what_failed(added, tiny_slides):
 
 def test_unreadable_patches_are_counted_against_a_budget():
     from slideseek.errors import RegionError, SlideError
-    from slideseek.slides.array_slide import ArraySlide
     from slideseek.slides.patch_images import patch_images
     from slideseek.types import Patches
+    from slideseek_components.pixels.array_slide import ArraySlide
 
     class Torn(ArraySlide):
         bad: frozenset[int] = frozenset()

@@ -15,8 +15,8 @@ from slideseek.archive.manifest import read_manifest
 from slideseek.boundary import Owner
 from slideseek.errors import SlideseekError
 from slideseek.slides import reader
-from slideseek.slides.array_slide import ArraySlide
 from slideseek_apps.testing import toy_slide
+from slideseek_components.pixels.array_slide import ArraySlide
 
 CONFIG = """
 [[engine]]

@@ -13,8 +13,8 @@ from slideseek.errors import SlideseekError, UsageError
 from slideseek.searching.queries import Region
 from slideseek.searching.searcher import Searcher
 from slideseek.slides.area import Annotations
-from slideseek.slides.array_slide import ArraySlide
 from slideseek.slides.region_slide import RegionSlide
+from slideseek_components.pixels.array_slide import ArraySlide
 
 
 def chunk(kind, data):

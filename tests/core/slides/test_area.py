@@ -7,8 +7,8 @@ import pytest
 
 from slideseek.errors import SlideError, UsageError
 from slideseek.slides.area import Annotations, Area, Region
-from slideseek.slides.array_slide import ArraySlide
 from slideseek.slides.region_slide import RegionSlide
+from slideseek_components.pixels.array_slide import ArraySlide
 
 SQUARE = [[10, 10], [20, 10], [20, 20], [10, 20], [10, 10]]
 FAR = [[50, 50], [60, 50], [60, 60], [50, 60]]

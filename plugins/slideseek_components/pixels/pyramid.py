@@ -9,6 +9,7 @@ import math
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Self
 
@@ -17,11 +18,12 @@ from PIL import Image
 
 from slideseek.boundary import Owner
 from slideseek.errors import RegionError, SlideError
-from slideseek.slides.levels import NEAR_ENOUGH, Box, Level, Placement, Window, choose_level
+from slideseek.interfaces import OpenedSlide
 from slideseek.slides.limits import MAX_OUTPUT_PIXELS, MAX_SOURCE_PIXELS
-from slideseek.slides.resampling import blocks, flatten, quarters, resize
-from slideseek.slides.resolution import Resolution
 from slideseek.types import UInt8
+from slideseek_components.pixels.levels import NEAR_ENOUGH, Box, Level, Placement, Window, choose_level
+from slideseek_components.pixels.resampling import blocks, flatten, quarters, resize
+from slideseek_components.pixels.resolution import Resolution
 
 _SMALLEST_BLOCK = 512
 """Width in level pixels at which an unreadable block is given up instead of split: about the size of a tile."""
@@ -76,6 +78,10 @@ class PyramidSlide(ABC):
     def notes(self) -> tuple[str, ...]:
         """Notes about this slide for the user."""
         return self.resolution.notes
+
+    def add_notes(self, notes: Sequence[str]) -> None:
+        """Add notes on how the slide was opened."""
+        self.resolution = replace(self.resolution, notes=(*self.resolution.notes, *notes))
 
     def read(self, xy: tuple[int, int], size: int, mpp: float) -> UInt8:
         """Return RGB uint8 (size, size, 3) of the square whose top-left is `xy` (level-0 pixels), at exactly `mpp`.
@@ -202,3 +208,10 @@ class PyramidSlide(ABC):
         with self._counting:
             self.filled += filled
             self.unreadable += unreadable
+
+
+def as_pyramid(slide: OpenedSlide) -> PyramidSlide:
+    """Return a slide as what it has to be for its levels and its format to be known."""
+    if not isinstance(slide, PyramidSlide):
+        raise SlideError(f"{slide.id} is a {type(slide).__name__}, not a PyramidSlide", "update the reader's plugin")
+    return slide

@@ -11,12 +11,12 @@ import pytest
 from slideseek.errors import SlideError
 from slideseek.interfaces import Slide
 from slideseek.slides import resampling
-from slideseek.slides.array_slide import ArraySlide
-from slideseek.slides.levels import Level, choose_level, exact_downsample
-from slideseek.slides.pyramid import PyramidSlide
 from slideseek.slides.reader import open_slide
-from slideseek.slides.resolution import Resolution
 from slideseek.types import Float64, UInt8
+from slideseek_components.pixels.array_slide import ArraySlide
+from slideseek_components.pixels.levels import Level, choose_level, exact_downsample
+from slideseek_components.pixels.pyramid import PyramidSlide
+from slideseek_components.pixels.resolution import Resolution
 
 RED, GREEN, BLUE, WHITE = (255, 0, 0), (0, 255, 0), (0, 0, 255), (255, 255, 255)
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from PIL import Image
 
-from slideseek.slides.levels import Box
+from slideseek_components.pixels.levels import Box
 
 BLOCK_PIXELS = 2**24
 """Pixels decoded at once: a large region is assembled from blocks, so memory does not depend on its size."""

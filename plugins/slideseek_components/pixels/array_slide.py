@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from PIL import Image
 
-from slideseek.slides.levels import Level
-from slideseek.slides.pyramid import PyramidSlide
-from slideseek.slides.resolution import Resolution, resolve
 from slideseek.types import UInt8
+from slideseek_components.pixels.levels import Level
+from slideseek_components.pixels.pyramid import PyramidSlide
+from slideseek_components.pixels.resolution import Resolution, resolve
 
 
 class ArraySlide(PyramidSlide):

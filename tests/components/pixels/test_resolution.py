@@ -7,13 +7,8 @@ import math
 import pytest
 
 from slideseek.errors import SlideError
-from slideseek.slides.resolution import (
-    describe_magnification,
-    finer_than_scanned,
-    nominal_mpp,
-    objective_power,
-    resolve,
-)
+from slideseek.slides.magnification import describe_magnification, finer_than_scanned, nominal_mpp
+from slideseek_components.pixels.resolution import objective_power, resolve
 
 OPENSLIDE = {"openslide.mpp-x": "0.25", "openslide.mpp-y": "0.25"}
 SPACING = "dicom.SharedFunctionalGroupsSequence[0].PixelMeasuresSequence[0].PixelSpacing"
