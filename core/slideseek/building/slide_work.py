@@ -35,6 +35,7 @@ from slideseek.plugins import ComponentKind, load_registry
 from slideseek.slides.content_fingerprint import fingerprint
 from slideseek.slides.patch_images import MAX_UNREADABLE, READ_AT_ONCE, patch_images, read_mpp, selection_notes
 from slideseek.slides.reader import open_slide
+from slideseek.slides.remote_path import slide_file
 from slideseek.slides.resolution import finer_than_scanned
 from slideseek.types import Float32, Int64, Patches, SlideRecord, UInt8
 from slideseek.version import __version__
@@ -140,7 +141,7 @@ class SlideWork(Work):
         record = self.slide.record
         try:
             self._check_unchanged()
-            slide = open_slide(self.root / record.path, record.id, record.mpp)
+            slide = open_slide(slide_file(self.root, record.path), record.id, record.mpp)
             slide.contours = self.root / record.contours if record.contours else None
         except Exception as error:
             for selection in self.selections:
@@ -243,7 +244,7 @@ class SlideWork(Work):
 
     def _check_unchanged(self) -> None:
         """Raise `SlideError` if a slide changed during the build: its results would be stored for other content."""
-        path = self.root / self.slide.record.path
+        path = slide_file(self.root, self.slide.record.path)
         if self.slide.file_state(self.root) == "changed" and fingerprint(path) != self.slide.fingerprint:
             raise SlideError(f"{path.name} changed while it was read", "wait until it is complete, then build again")
 
