@@ -15,8 +15,8 @@ from slideseek.archive.payloads import load_bag
 from slideseek.config import CONFIG_NAME, Config, default_config, parse_config, read_config
 from slideseek.errors import BusyError, DamagedError, UsageError
 from slideseek.plugins import COMPONENT_KINDS, Kind, Registry, load_registry
-from slideseek.slides.remote_path import RemotePath
-from slideseek.types import Bag, SlideRecord, is_url
+from slideseek.slides.remote_path import RemotePath, slide_file
+from slideseek.types import Bag, SlideRecord
 
 CATALOG_NAME = "catalog.sqlite"
 LOCK_NAME = ".lock"
@@ -28,11 +28,6 @@ def absolute(path: Path) -> Path:
     """Return an absolute path without `..`, or the URL; links are kept, since the user chose that name for the file."""
     # Path.absolute keeps `..`, Path.resolve follows links.
     return path if isinstance(path, RemotePath) else Path(os.path.abspath(path))  # noqa: PTH100
-
-
-def slide_path(root: Path, record: SlideRecord) -> Path:
-    """Return the path of a slide's file, or its URL. root: the archive's folder."""
-    return RemotePath(record.path) if is_url(record.path) else root / record.path
 
 
 class Archive:
@@ -93,7 +88,7 @@ class Archive:
 
     def slide_path(self, record: SlideRecord) -> Path:
         """Return the path of a slide's file, or its URL; slides inside the archive's folder move with it."""
-        return slide_path(self.root, record)
+        return slide_file(self.root, record.path)
 
     def portable_path(self, path: Path) -> str:
         """Return the path to store for a slide: relative inside the archive's folder, otherwise absolute."""

@@ -19,7 +19,6 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from slideseek.archive.archive import slide_path
 from slideseek.archive.payloads import pack_patches, store_features, unpack_patches
 from slideseek.archive.records import Payload, Stage
 from slideseek.archive.slide_table import SlideRow
@@ -37,6 +36,7 @@ from slideseek.slides.content_fingerprint import fingerprint
 from slideseek.slides.magnification import finer_than_scanned
 from slideseek.slides.patch_images import MAX_UNREADABLE, READ_AT_ONCE, patch_images, read_mpp, selection_notes
 from slideseek.slides.reader import open_slide
+from slideseek.slides.remote_path import slide_file
 from slideseek.types import Float32, Int64, Patches, SlideRecord, UInt8
 from slideseek.version import __version__
 
@@ -138,7 +138,7 @@ class SlideWork(Work):
         record = self.slide.record
         try:
             self._check_unchanged()
-            slide = open_slide(slide_path(self.root, record), record.id, record.mpp)
+            slide = open_slide(slide_file(self.root, record.path), record.id, record.mpp)
             slide.contours = self.root / record.contours if record.contours else None
         except Exception as error:
             for selection in self.selections:
@@ -241,7 +241,7 @@ class SlideWork(Work):
 
     def _check_unchanged(self) -> None:
         """Raise `SlideError` if a slide changed during the build: its results would be stored for other content."""
-        path = slide_path(self.root, self.slide.record)
+        path = slide_file(self.root, self.slide.record.path)
         if self.slide.file_state(self.root) == "changed" and fingerprint(path) != self.slide.fingerprint:
             raise SlideError(f"{path.name} changed while it was read", "wait until it is complete, then build again")
 
