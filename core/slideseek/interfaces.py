@@ -16,7 +16,20 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, TypeAlias, TypeGuard, TypeVar, runtime_checkable
 
-from slideseek.types import Bag, Code, CodeSpec, FeaturizerCard, Float32, Float64, Hit, Mask, Patches, UInt8
+from slideseek.types import (
+    Bag,
+    Code,
+    CodeSpec,
+    FeaturizerCard,
+    Filter,
+    Float32,
+    Float64,
+    Hit,
+    Mask,
+    Patches,
+    SlideRecord,
+    UInt8,
+)
 
 Capability = TypeVar("Capability")
 
@@ -251,7 +264,7 @@ class BatchEncoder(Encoder, Protocol):
 
 @runtime_checkable
 class Index(Protocol):
-    """Find the nearest codes. An index never sees metadata: filters arrive as a mask over `ids`."""
+    """Find the nearest codes. Filters arrive as a mask over `ids`; only a `FiltersRows` index sees metadata."""
 
     def refuses(self, spec: CodeSpec) -> str:
         """Return "" if codes of this spec are accepted, else the reason."""
@@ -342,6 +355,51 @@ class StatesExactness(Index, Protocol):
 
 
 @runtime_checkable
+class KeptElsewhere(Index, Protocol):
+    """An index that saves its codes in a database or an object store: its folder only says where they are.
+
+    `add` and `remove` change nothing there; only `save` does. What an earlier `save` wrote stays readable until the
+    next one has returned. A server that cannot be reached is an `UnavailableError`; missing or other content than was
+    saved is a `DamagedError`, after which the catalogue's codes are used.
+    """
+
+    def settle(self, name: str) -> None:
+        """Name the place where `save` writes: small letters, digits and underscores, the same for the same codes."""
+        ...
+
+    @property
+    def damaged(self) -> Sequence[str]:
+        """Slides whose codes `load` found damaged: they are removed and added again from the catalogue."""
+        ...
+
+    def discard(self, folder: Path) -> None:
+        """Delete what the saved `folder` names, if this archive wrote it and it is not where `save` wrote last."""
+        ...
+
+
+@runtime_checkable
+class FiltersRows(Index, Protocol):
+    """An index that saves the records of its slides beside the codes, and so takes filters instead of a mask."""
+
+    def describe(self, records: Mapping[str, SlideRecord], version: int) -> None:
+        """Take the records of all its slides, by id, to be saved by the next `save`. version: of all records."""
+        ...
+
+    @property
+    def described(self) -> int:
+        """Version of the records that were saved with the loaded codes; -1 if slides were added or removed since."""
+        ...
+
+    def search_where(self, code: Code, k: int, where: Sequence[Filter]) -> list[Hit]:
+        """Return `search` among the slides whose record passes all filters; called only if `described` is current."""
+        ...
+
+    def count_where(self, where: Sequence[Filter]) -> int:
+        """Return how many slides pass all filters."""
+        ...
+
+
+@runtime_checkable
 class Reranker(Protocol):
     """Compare the patches of the query with those of the nearest slides, and order these again."""
 
@@ -406,7 +464,7 @@ CAPABILITIES: Mapping[str, tuple[type[Any], ...]] = {
     "selector": (TissueFinder, OffersPatches, PatchSized, ImportedPatches, Fingerprinted),
     "featurizer": (Resizing, Described, Fingerprinted),
     "encoder": (NeedsFeaturizer, Trainable, Checkpointed, Attributable, BatchEncoder, Fingerprinted),
-    "index": (MeasuresRows, MeasuresSets, BatchIndex, StatesExactness, Fingerprinted),
+    "index": (MeasuresRows, MeasuresSets, BatchIndex, StatesExactness, KeptElsewhere, FiltersRows, Fingerprinted),
     "reranker": (MeasuresRows, MeasuresSets, Fingerprinted),
     "reader": (),
 }
