@@ -356,12 +356,8 @@ class StatesExactness(Index, Protocol):
 
 @runtime_checkable
 class KeptElsewhere(Index, Protocol):
-    """An index that saves its codes in a database or an object store: its folder only says where they are.
-
-    `add` and `remove` change nothing there; only `save` does. What an earlier `save` wrote stays readable until the
-    next one has returned. A server that cannot be reached is an `UnavailableError`; missing or other content than was
-    saved is a `DamagedError`, after which the catalogue's codes are used.
-    """
+    """An index that saves its codes on a server: its folder only says where. Only `save` writes there, and what the
+    save before wrote stays readable. A server out of reach is an `UnavailableError`, other content a `DamagedError`."""
 
     def settle(self, name: str) -> None:
         """Name the place where `save` writes: small letters, digits and underscores, the same for the same codes."""

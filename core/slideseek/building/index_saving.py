@@ -98,10 +98,7 @@ def save_index(
 
 
 def _lost_elsewhere(archive: Archive, engine: Engine, row: IndexRow, note: Callable[[str], None]) -> bool | None:
-    """Return whether an index that is kept elsewhere is lost or damaged there; None if it only has to be saved again.
-
-    A server that cannot be reached is an error.
-    """
+    """Return whether an index that is kept elsewhere is lost or damaged there; None if it has to be saved again."""
     try:
         index, _ = up_to_date(archive, engine, row)
     except DamagedError as error:
