@@ -19,8 +19,6 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-import numpy as np
-
 from bench.search_speed import clustered_bits
 from bench.servers import Milvus as MilvusServer
 from bench.servers import Postgres
@@ -145,8 +143,7 @@ def profile(name: str, index: PgVector, query: Code) -> None:
             shard._all(statement, given)
             taken.append(time.perf_counter() - started)
         shown.append(f"{what} {1000 * min(taken):.1f} ms")
-    rows = np.concatenate([query.rows] * 1)
-    print(f"  {name}, first server: {', '.join(shown)} ({8 * rows.shape[1]} bits a row)")
+    print(f"  {name}, first server: {', '.join(shown)}")
 
 
 def main() -> None:

@@ -69,7 +69,7 @@ def filters_equal_the_mask(make: Make) -> None:
                 among = np.array([all(one(records[slide_id]) for one in where) for slide_id in index.ids], np.bool_)
                 expected = search(index, queries[0], 25, among) + search(index, queries[1], 3, among)
                 got = index.search_where(queries[0], 25, where) + index.search_where(queries[1], 3, where)
-                fix = "compare as Filter itself does: a missing field is empty, text that is no number never passes"
+                fix = "compare as Filter itself does: a missing field is empty, other text than a number never passes"
                 require_same_hits(expected, got, f"the hits of the mask for {where} ({spec})", fix)
                 counted = index.count_where(where)
                 require(counted == among.sum(), f"{among.sum()} slides to pass {where}", f"{counted}", fix)
