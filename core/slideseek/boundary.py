@@ -14,14 +14,14 @@ import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar, cast
 
 import numpy as np
 
 from slideseek.errors import PluginError, SlideseekError, one_line
-from slideseek.interfaces import CAPABILITIES, KIND_PROTOCOLS, BatchIndex, Index, implements
+from slideseek.interfaces import CAPABILITIES, KIND_PROTOCOLS, BatchIndex, FiltersRows, Index, KeptElsewhere, implements
 from slideseek.plugins import Registry
-from slideseek.types import Bag, Code, CodeSpec, Float32, Float64, Hit, Mask, Patches, UInt8
+from slideseek.types import Bag, Code, CodeSpec, Filter, Float32, Float64, Hit, Mask, Patches, SlideRecord, UInt8
 
 DEBUG_VARIABLE = "SLIDESEEK_DEBUG"
 FIX_PLUGIN = "update the plugin or use another component; 'slideseek plugins check' or SLIDESEEK_DEBUG=1 shows more"
@@ -267,6 +267,30 @@ class CheckedIndex:
         """Return at most k hits, nearest first; only slides that `among` lets in."""
         hits = self.owner.call("search()", self.inner.search, code, k, among)
         return self.owner.check_hits(hits, k, self.row_of, among)
+
+    def search_where(
+        self, code: Code, k: int, where: Sequence[Filter], record_of: Callable[[str], SlideRecord | None]
+    ) -> list[Hit]:
+        """Return at most k hits whose records pass all filters, for an index that takes them. record_of: by id."""
+        hits: Any = self.owner.call("search_where()", cast(FiltersRows, self.inner).search_where, code, k, where)
+        names = [hit.slide_id for hit in hits if isinstance(hit, Hit)] if isinstance(hits, list) else []
+        records = {name: record for name in names if (record := record_of(name)) is not None}
+        let_in = np.array([all(one(record) for one in where) for record in records.values()], np.bool_)
+        return self.owner.check_hits(hits, k, {name: row for row, name in enumerate(records)}, let_in)
+
+    def count_where(self, where: Sequence[Filter]) -> int:
+        """Return how many slides pass all filters."""
+        return self.owner.call("count_where()", cast(FiltersRows, self.inner).count_where, where)
+
+    @property
+    def described(self) -> int:
+        """Version of the records that filters are compared with; -1 if the index takes no filters now."""
+        return int(self.owner.read(self.inner, "described")) if FiltersRows in type(self.inner).__mro__ else -1
+
+    @property
+    def damaged(self) -> Sequence[str]:
+        """Slides whose codes were damaged where they are kept."""
+        return list(self.owner.read(self.inner, "damaged")) if KeptElsewhere in type(self.inner).__mro__ else []
 
     def search_many(self, codes: Sequence[Code], k: int, among: Mask | None = None) -> list[list[Hit]]:
         """Return `search(code, k, among)` for every code; the first is compared with `search` itself."""

@@ -87,5 +87,9 @@ class BusyError(SlideseekError):
     """Another process is writing to the archive."""
 
 
+class UnavailableError(SlideseekError):
+    """A server that cannot be reached or refuses: an error, never a shorter answer."""
+
+
 class DamagedError(SlideseekError):
     """A stored payload is missing, or does not match the SHA-256 recorded for it."""

@@ -21,6 +21,7 @@ from slideseek.types import (
     Code,
     CodeSpec,
     FeaturizerCard,
+    Filter,
     Float32,
     Float64,
     Hit,
@@ -307,7 +308,7 @@ class BatchEncoder(Encoder, Protocol):
 
 @runtime_checkable
 class Index(Protocol):
-    """Find the nearest codes. An index never sees metadata: filters arrive as a mask over `ids`."""
+    """Find the nearest codes. Filters arrive as a mask over `ids`; only a `FiltersRows` index sees metadata."""
 
     def refuses(self, spec: CodeSpec) -> str:
         """Return "" if codes of this spec are accepted, else the reason."""
@@ -403,6 +404,47 @@ class StatesExactness(Index, Protocol):
     @property
     def exact(self) -> bool:
         """Whether every search compares all candidates; false for an approximate index."""
+        ...
+
+
+@runtime_checkable
+class KeptElsewhere(Index, Protocol):
+    """An index that saves its codes on a server: its folder only says where. Only `save` writes there, and what the
+    save before wrote stays readable. A server out of reach is an `UnavailableError`, other content a `DamagedError`."""
+
+    def settle(self, name: str) -> None:
+        """Name the place where `save` writes: small letters, digits and underscores, the same for the same codes."""
+        ...
+
+    @property
+    def damaged(self) -> Sequence[str]:
+        """Slides whose codes `load` found damaged: they are removed and added again from the catalogue."""
+        ...
+
+    def discard(self, folder: Path) -> None:
+        """Delete what the saved `folder` names, if this archive wrote it and it is not where `save` wrote last."""
+        ...
+
+
+@runtime_checkable
+class FiltersRows(Index, Protocol):
+    """An index that saves the records of its slides beside the codes, and so takes filters instead of a mask."""
+
+    def describe(self, records: Mapping[str, SlideRecord], version: int) -> None:
+        """Take the records of all its slides, by id, to be saved by the next `save`. version: of all records."""
+        ...
+
+    @property
+    def described(self) -> int:
+        """Version of the records that were saved with the loaded codes; -1 if slides were added or removed since."""
+        ...
+
+    def search_where(self, code: Code, k: int, where: Sequence[Filter]) -> list[Hit]:
+        """Return `search` among the slides whose record passes all filters; called only if `described` is current."""
+        ...
+
+    def count_where(self, where: Sequence[Filter]) -> int:
+        """Return how many slides pass all filters."""
         ...
 
 
@@ -525,7 +567,16 @@ CAPABILITIES: Mapping[str, tuple[type[Any], ...]] = {
     "selector": (TissueFinder, OffersPatches, PatchSized, ChecksFocus, ImportedPatches, Fingerprinted),
     "featurizer": (Resizing, Described, Fingerprinted),
     "encoder": (NeedsFeaturizer, Trainable, Checkpointed, Attributable, BatchEncoder, Fingerprinted),
-    "index": (ShiftsDistances, MeasuresRows, MeasuresSets, BatchIndex, StatesExactness, Fingerprinted),
+    "index": (
+        ShiftsDistances,
+        MeasuresRows,
+        MeasuresSets,
+        BatchIndex,
+        StatesExactness,
+        KeptElsewhere,
+        FiltersRows,
+        Fingerprinted,
+    ),
     "reranker": (MeasuresRows, MeasuresSets, Fingerprinted),
     "reader": (Remote,),
     "executor": (),

@@ -6,7 +6,8 @@ micrometres per pixel; `size` is a side in pixels *at* `mpp`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import operator
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
@@ -22,6 +23,13 @@ Int32: TypeAlias = NDArray[np.int32]
 Int64: TypeAlias = NDArray[np.int64]
 UInt8: TypeAlias = NDArray[np.uint8]
 Mask: TypeAlias = NDArray[np.bool_]
+
+NUMERIC_SIGNS: dict[str, Callable[[float, float], bool]] = {
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
 
 CodeKind: TypeAlias = Literal["float", "bits", "sparse"]
 
@@ -73,6 +81,33 @@ class SlideRecord:
         """Return what is known about the slide under the names readers use, without the id and the free columns."""
         known = {"patient": self.patient, "site": self.site, "diagnosis": self.label, "centre": self.center}
         return {name: value for name, value in known.items() if value}
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """One condition on one field of a slide's record.
+
+    free: the field is a free column of the manifest, or was measured. values: what it is compared with; one value
+    except for `in`.
+    """
+
+    field: str
+    free: bool
+    sign: str
+    values: tuple[str, ...]
+
+    def __call__(self, record: SlideRecord) -> bool:
+        """Return whether a slide passes. A numeric comparison fails for a value that is not a number."""
+        stated = record.columns.get(self.field, "") if self.free else getattr(record, self.field)
+        got = "" if stated is None else str(stated)
+        if self.sign in ("=", "in"):
+            return got in self.values
+        if self.sign in ("!=", "not in"):
+            return got not in self.values
+        try:
+            return NUMERIC_SIGNS[self.sign](float(got), float(self.values[0]))
+        except ValueError:
+            return False
 
 
 @dataclass(frozen=True, slots=True)

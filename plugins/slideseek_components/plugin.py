@@ -72,6 +72,9 @@ def register_indexes(register: Register) -> None:
     register("sparse", f"{here}.sparse:Sparse", "exact cosine distance between sparse codes, by inverted lists")
     register("annoy", f"{here}.annoy_forest:Annoy", "approximate: a forest of random splits; measures its recall")
     register("faiss-binary", f"{here}.faiss_binary:FaissBinary", "approximate Hamming: inverted lists or HNSW")
+    register("pgvector", f"{here}.pgvector:PgVector", "codes in PostgreSQL, on one server or several; exact, or HNSW")
+    register("lance", f"{here}.lance:Lance", "bits in a Lance table: a folder or an object store, no server; exact")
+    register("milvus", f"{here}.milvus:Milvus", "bits in a Milvus collection; exact, at most 32,768 bits")
 
 
 @hookimpl

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib.util
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -99,22 +100,50 @@ OPTIONS: dict[tuple[ComponentKind, str], Callable[[Path], dict[str, Any]]] = {
     ("featurizer", "onnx"): onnx_weights,
     ("featurizer", "timm"): timm_weights,
     ("featurizer", "macenko"): lambda folder: {"of": ColourTexture()},
+    ("index", "lance"): lambda folder: {"uri": str(folder)},
 }
 
 # Components that stand for results made elsewhere: they can do nothing themselves, which their own tests show.
 STAND_INS: set[tuple[ComponentKind, str]] = {("selector", "imported"), ("featurizer", "imported")}
 
-# Networks of millions of weights: a check runs them for a second or two.
+# Networks of millions of weights, and a server that makes a collection: a check takes a second or two.
 LARGE: set[tuple[ComponentKind, str]] = {
     ("featurizer", name) for name in ("densenet121", "kimianet", "timm", "efficientnet-lite0", "efficientnet-lite2")
-}
+} | {("index", "milvus")}
 
 # Components that stand on an extra: without it they cannot be made here.
-EXTRAS: dict[tuple[ComponentKind, str], str] = {("index", "annoy"): "annoy"}
+EXTRAS: dict[tuple[ComponentKind, str], tuple[str, str]] = {
+    ("index", "annoy"): ("annoy", "annoy"),
+    ("index", "pgvector"): ("pgvector", "psycopg"),
+    ("index", "lance"): ("lance", "lancedb"),
+    ("index", "milvus"): ("milvus", "pymilvus"),
+}
+
+
+def on_two_servers(request: pytest.FixtureRequest) -> dict[str, Any]:
+    """Start two PostgreSQL servers."""
+    one, two = request.getfixturevalue("postgres")
+    os.environ.update(PG_ONE=one.conninfo(), PG_TWO=two.conninfo())
+    return {"shards": ("PG_ONE", "PG_TWO")}
+
+
+def on_milvus(request: pytest.FixtureRequest) -> dict[str, Any]:
+    """Start a Milvus server."""
+    os.environ["KIT_MILVUS"] = request.getfixturevalue("milvus")
+    return {"server": "KIT_MILVUS", "seconds": 20.0}
+
+
+# Components that need a server, which is started when the first check of it runs.
+SERVED: dict[tuple[ComponentKind, str], Callable[[pytest.FixtureRequest], dict[str, Any]]] = {
+    ("index", "pgvector"): on_two_servers,
+    ("index", "milvus"): on_milvus,
+}
 
 
 @pytest.fixture(scope="session")
-def options(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Registration, type], dict[str, Any]]:
+def options(
+    tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> Callable[[Registration, type], dict[str, Any]]:
     """Return a function from a component to the options it is made with; files are written once a session."""
     made: dict[tuple[ComponentKind, str], dict[str, Any]] = {}
 
@@ -122,6 +151,7 @@ def options(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Registration,
         key = (entry.kind, entry.name)
         if key not in made:
             made[key] = OPTIONS[key](tmp_path_factory.mktemp(entry.name)) if key in OPTIONS else {}
+            made[key] |= SERVED[key](request) if key in SERVED else {}
         fields = {field.name for field in dataclasses.fields(loaded)}
         return made[key] | {name: value for name, value in BRIEF.items() if name in fields}
 
@@ -144,7 +174,7 @@ def options(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Registration,
 )
 def test_bundled(entry: Registration, check: Check, options: Callable[[Registration, type], dict[str, Any]]) -> None:
     if extra := EXTRAS.get((entry.kind, entry.name)):
-        need_extra(extra, extra)
+        need_extra(*extra)
     loaded = REGISTRY.load(entry.kind, entry.name)
     given = options(entry, loaded)
     check(lambda: loaded(**given))
@@ -154,7 +184,7 @@ def test_bundled(entry: Registration, check: Check, options: Callable[[Registrat
 def test_capabilities_are_named_as_base_classes(entry: Registration) -> None:
     """A reader sees at the class what core may ask of it, and that a release does not recompute an archive."""
     if extra := EXTRAS.get((entry.kind, entry.name)):
-        need_extra(extra, extra)
+        need_extra(*extra)
     loaded = REGISTRY.load(entry.kind, entry.name)
     for protocol in CAPABILITIES[entry.kind]:
         provided = all(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -362,6 +363,12 @@ class CodeChanges:
     def of_records(self) -> int:
         """Return a number that grows whenever a slide is added or removed or its record changes."""
         return self.generation(RECORDS)
+
+    def identity(self) -> int:
+        """Return the random number of this archive, drawn when it is first asked for."""
+        drawn = secrets.randbits(62)
+        self._db.execute("INSERT OR IGNORE INTO generations VALUES ('archive', ?)", (drawn,))
+        return self.generation("archive")
 
     def since(self, settings: str, generation: int) -> list[str]:
         """Return the ids of slides whose codes were added, changed or removed after a generation, sorted."""

@@ -22,7 +22,7 @@ from slideseek.archive.schema import DAMAGED_ROWS, SEALED
 from slideseek.digests import is_whole
 from slideseek.errors import DamagedError
 from slideseek.slides.remote_slides import look_up_all
-from slideseek.types import Int32, Mask, SlideRecord, is_url
+from slideseek.types import Filter, Int32, Mask, SlideRecord, is_url
 
 COLUMNS = ("path", "fingerprint", "patient", "site", "label", "center", "mpp", "contours", "fields", "measured")
 DAMAGED, ADD_AGAIN = "the record of slide {!r} in the catalogue is damaged", "add the slide again with its manifest"
@@ -292,8 +292,12 @@ class SlideColumns:
         """Return which slides have one of a few values in a field of the record: bool (n,)."""
         return self.column(name).equal(values)
 
-    def passing(self, name: str, free: bool, condition: Callable[[SlideRecord], bool]) -> Mask:
-        """Return which slides pass a condition on a single field of the record: bool (n,)."""
+    def passing(self, condition: Filter) -> Mask:
+        """Return which slides pass a condition: bool (n,)."""
+        name, free, values = condition.field, condition.free, condition.values
+        if not free and name != "mpp" and condition.sign in ("=", "!=", "in", "not in"):
+            equal = self.those(values) if name == "id" else self.among(name, values)
+            return ~equal if condition.sign in ("!=", "not in") else equal
 
         def passes(value: Any) -> bool:
             if free:
@@ -301,6 +305,11 @@ class SlideColumns:
             return condition(SlideRecord(**{"id": "", "path": "", name: value}))
 
         return self.column(name, free).where(passes)
+
+    def record(self, slide_id: str) -> SlideRecord | None:
+        """Return the record of one slide, from the catalogue."""
+        row = self._slides.get(slide_id)
+        return row.record if row else None
 
     @cached_property
     def _free(self) -> dict[str, Mapping[str, str]]:

@@ -13,8 +13,10 @@ from slideseek.archive.records import IndexRow
 from slideseek.boundary import CheckedIndex
 from slideseek.digests import broken_seal, digest, seal_files
 from slideseek.engine import Engine
+from slideseek.errors import DamagedError, UnavailableError
 from slideseek.indexing.live_index import from_codes, is_usable, noting_warnings, up_to_date
 from slideseek.indexing.stage_cache import StageCache
+from slideseek.interfaces import FiltersRows, KeptElsewhere, implements
 
 CHANGED_SHARE = 0.05
 """Changed slides, as a share of those saved, beyond which a build saves the whole index again.
@@ -52,6 +54,9 @@ def save_index(
     if row is not None and usable:
         changed = len(catalog.changes.since(codes, row.generation))
         soon = changed > (0 if scratch else CHANGED_SHARE * row.slides)
+        if implements(engine.new_index().inner, KeptElsewhere):
+            lost = _lost_elsewhere(archive, engine, row, note)
+            usable, soon = not lost, soon or lost is not False or changed > 0  # writing a few codes there is cheap
         if broken := broken_seal(archive.root / row.folder, row.files, thorough or soon):
             note(f"the saved index of engine {engine.name!r} is damaged and is rebuilt ({broken})")
             usable = False
@@ -68,6 +73,13 @@ def save_index(
                 stages.drop(key)
         parent = archive.root / "index" / engine.name
         folder = parent / digest([engine.index_digest, codes, generation, len(damaged)])[:24]
+        if implements(index.inner, KeptElsewhere):
+            records = catalog.changes.of_records()
+            folder = folder.with_name(digest([folder.name, records, row.folder if row else ""])[:24])
+            index.owner.call("settle()", index.inner.settle, _place(archive, engine, codes))
+            if implements(index.inner, FiltersRows):
+                described = {one.id: one.record for one in catalog.slides.some(index.ids)}
+                index.owner.call("describe()", index.inner.describe, described, records)
         with replacing_folder(folder) as temporary:
             index.save(temporary)
         _check_saved(archive, engine, codes, index, folder)
@@ -79,8 +91,27 @@ def save_index(
         catalog.put_index(saved)
     for old in parent.iterdir():
         if old != folder:
+            if implements(index.inner, KeptElsewhere):
+                index.owner.call("discard()", index.inner.discard, old)
             shutil.rmtree(old, ignore_errors=True)
     return slides
+
+
+def _lost_elsewhere(archive: Archive, engine: Engine, row: IndexRow, note: Callable[[str], None]) -> bool | None:
+    """Return whether an index that is kept elsewhere is lost or damaged there; None if it has to be saved again."""
+    try:
+        index, _ = up_to_date(archive, engine, row)
+    except DamagedError as error:
+        note(f"the saved index of engine {engine.name!r} is damaged and is rebuilt ({error.cause})")
+        return True
+    return None if index.damaged or index.described not in (-1, archive.catalog.changes.of_records()) else False
+
+
+def _place(archive: Archive, engine: Engine, codes: str) -> str:
+    """Return the name under which an index is kept elsewhere: of this archive at this path, engine and codes."""
+    own = digest([archive.catalog.changes.identity(), str(archive.root.resolve())])[:12]
+    plain = "".join(letter if letter.isascii() and letter.isalnum() else "_" for letter in engine.name.lower())[:20]
+    return f"slideseek_{own}_{plain}_{digest([engine.index_digest, codes])[:12]}"
 
 
 def _check_saved(archive: Archive, engine: Engine, codes: str, index: CheckedIndex, folder: Path) -> None:
@@ -110,5 +141,9 @@ def save_early(
     behind = len(archive.catalog.changes.since(codes, row.generation)) if row is not None and usable else 0
     if row is not None and usable and behind < max(EARLY_CHANGED, row.slides):
         return scratch
-    save_index(archive, engine, stages, note, scratch=scratch)
+    try:
+        save_index(archive, engine, stages, note, scratch=scratch)
+    except UnavailableError as error:  # codes are safe; the index is saved when the build ends
+        note(f"the index of engine {engine.name!r} could not be saved yet ({error.cause})")
+        return scratch
     return scratch or not usable

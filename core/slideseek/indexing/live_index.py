@@ -8,9 +8,13 @@ build need not rewrite the files while the list is short, and nothing has to be 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
+
+import numpy as np
 
 from slideseek.archive.archive import Archive
 from slideseek.archive.payloads import unpack_code
@@ -20,10 +24,39 @@ from slideseek.boundary import CheckedIndex
 from slideseek.config import EngineConfig
 from slideseek.digests import broken_seal
 from slideseek.engine import Engine, make_engine, recall_engine, signature, unpack_resolved
-from slideseek.errors import DamagedError, one_line
+from slideseek.errors import DamagedError, UnavailableError, one_line
 from slideseek.indexing.stage_cache import StageCache
 from slideseek.plugins import Kind, Registry
-from slideseek.types import Code
+from slideseek.types import Code, Filter, Hit, Mask
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """The slides that pass all conditions. travel: the index takes these themselves, else the mask of them."""
+
+    columns: SlideColumns
+    conditions: tuple[Filter, ...]
+    travel: bool = False
+
+    @cached_property
+    def mask(self) -> Mask:
+        """Which slides of the index are candidates: bool (n,)."""
+        among: Mask = np.ones(len(self.columns.ids), np.bool_)
+        for condition in self.conditions:
+            among &= self.columns.passing(condition)
+        return among
+
+    def count(self, index: CheckedIndex, *more: Filter) -> int:
+        """Return how many candidates there are, or how many of them pass more conditions."""
+        if self.travel:
+            return index.count_where((*self.conditions, *more))
+        return int(np.count_nonzero(np.logical_and.reduce([self.mask, *map(self.columns.passing, more)])))
+
+    def search(self, index: CheckedIndex, code: Code, k: int) -> list[Hit]:
+        """Return the k nearest candidates."""
+        if self.travel:
+            return index.search_where(code, k, self.conditions, self.columns.record)
+        return index.search(code, k, None if self.mask.all() else self.mask)  # without a mask, the fastest path
 
 
 class LiveIndex:
@@ -63,7 +96,12 @@ class LiveIndex:
             self.columns = SlideColumns(catalog.slides, self.index.ids)
             self.slides = len(catalog.slides)
             self._codes, self._records = codes, records
+            self._travel = self.index.described == records
         return True
+
+    def candidates(self, conditions: Sequence[Filter]) -> Candidates:
+        """Return the slides that pass all conditions, as the index takes them."""
+        return Candidates(self.columns, tuple(conditions), self._travel)
 
 
 def open_engine(archive: Archive, config: EngineConfig, registry: Registry) -> Engine:
@@ -139,6 +177,8 @@ def open_index(archive: Archive, engine: Engine, stages: StageCache) -> tuple[Ch
             try:
                 index, damaged = up_to_date(archive, engine, row)
                 reason = ""
+            except UnavailableError:
+                raise
             except Exception as error:  # an index may raise anything on a damaged file
                 reason = f"the saved index of engine {engine.name!r} cannot be used ({one_line(error)})"
         if reason:
@@ -163,6 +203,9 @@ def up_to_date(archive: Archive, engine: Engine, row: IndexRow) -> tuple[Checked
     if len(index.ids) != row.slides:
         raise index.owner.wrong(f"lists {len(index.ids)} slides after load(), and was saved with {row.slides}")
     changed = catalog.changes.since(row.codes, row.generation)
+    if broken := index.damaged:
+        changed = sorted({*changed, *broken})
+        warnings.warn(f"damaged in the index, taken from the catalogue: {', '.join(broken)}", stacklevel=2)
     if not changed:
         return index, []
     held = set(index.ids)

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import math
-import operator
 import re
-from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator
 
 from slideseek.archive.manifest import ALIASES
 from slideseek.did_you_mean import did_you_mean
 from slideseek.errors import UsageError
-from slideseek.types import SlideRecord
+from slideseek.types import NUMERIC_SIGNS, Filter
 
 NAMED_FIELDS = ("id", "patient", "site", "label", "center")
 """Text fields every slide has; `mpp`, a number, can also be filtered on."""
@@ -20,39 +18,6 @@ _EVERY = (*NAMED_FIELDS, "mpp")
 _SIGN = re.compile(r"!=|<=|>=|=|<|>|\snot\s+in\s|\sin\s")
 # Only quotes around a whole item count: those in "Barrett's, Crohn's" are apostrophes.
 _ITEM = re.compile(r"""\s*("[^"]*"(?=\s*(?:,|$))|'[^']*'(?=\s*(?:,|$))|[^,]+)""")
-_NUMERIC: dict[str, Callable[[float, float], bool]] = {
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Filter:
-    """One condition on one field of a slide's record.
-
-    free: the field is a free column of the manifest, or was measured. values: what it is compared with; one value
-    except for `in`.
-    """
-
-    field: str
-    free: bool
-    sign: str
-    values: tuple[str, ...]
-
-    def __call__(self, record: SlideRecord) -> bool:
-        """Return whether a slide passes. A numeric comparison fails for a value that is not a number."""
-        stated = record.columns.get(self.field, "") if self.free else getattr(record, self.field)
-        got = "" if stated is None else str(stated)
-        if self.sign in ("=", "in"):
-            return got in self.values
-        if self.sign in ("!=", "not in"):
-            return got not in self.values
-        try:
-            return _NUMERIC[self.sign](float(got), float(self.values[0]))
-        except ValueError:
-            return False
 
 
 def parse_filter(text: str, known: Collection[str]) -> Filter:
@@ -78,7 +43,7 @@ def parse_filter(text: str, known: Collection[str]) -> Filter:
         )
     name, sign, value = found
     values = _items(value) if sign in ("in", "not in") else (_unquoted(value),)
-    if sign in _NUMERIC and not _is_number(values[0]):
+    if sign in NUMERIC_SIGNS and not _is_number(values[0]):
         raise UsageError(f"{text!r}: {value!r} is not a number", "compare with a number, or use = or !=")
     free = name in known
     return Filter(name if free else _named(name), free, sign, values)

@@ -14,16 +14,16 @@ from slideseek.archive.slide_table import SlideRow, file_states
 from slideseek.boundary import CheckedIndex
 from slideseek.engine import Engine
 from slideseek.errors import ParameterError, SlideseekError, UsageError
-from slideseek.indexing.live_index import LiveIndex, changed_makers, open_engine
+from slideseek.indexing.live_index import Candidates, LiveIndex, changed_makers, open_engine
 from slideseek.indexing.stage_cache import StageCache
 from slideseek.interfaces import BatchIndex, StatesExactness, implements
 from slideseek.plugins import Registry
-from slideseek.searching.filters import Filter, parse_filter
+from slideseek.searching.filters import parse_filter
 from slideseek.searching.queries import Query, QueryMaker
 from slideseek.searching.reranking import Tuned, reranked, tune, unit_of
 from slideseek.searching.votes import Vote, vote
 from slideseek.slides.remote_path import located
-from slideseek.types import Hit, Mask, SlideRecord
+from slideseek.types import Filter, Hit, Mask, SlideRecord
 
 Mode: TypeAlias = Literal["vertical", "horizontal"]
 
@@ -156,21 +156,19 @@ class Searcher:
         started = time.perf_counter()
         self._live.refresh()
         tuned = self.tuned(options)  # of the index as it is now
-        among = self._shared_mask(query, mode, filters, exclude_center)
-        if not include_same_patient:
-            among &= ~self.own_patient(query)
+        shared = self._shared(query, mode, filters, exclude_center)
+        candidates = self._live.candidates([*shared, *(() if include_same_patient else self._others(query))])
         index, reranker = tuned.index or self.index, tuned.reranker if rerank else None
-        # An index without a mask takes its fastest path.
         depth = k
         if reranker is not None:
             depth = max(k, min(self.engine.owner("reranker").read_count(reranker, "depth"), len(index.ids)))
-        hits = index.search(query.code, depth, None if among.all() else among)
+        hits = candidates.search(index, query.code, depth)
         if reranker is not None:
-            query = replace(query, notes=(*query.notes, self._reranked_note(len(hits), int(among.sum()))))
+            query = replace(query, notes=(*query.notes, self._reranked_note(len(hits), candidates.count(index))))
             hits = reranked(self.stages, self.engine, reranker, query.bag(), hits)[:k]
         milliseconds = 1000 * (time.perf_counter() - started)
         unit = self.engine.spec.unit if reranker is None else unit_of(reranker)
-        return self._answer(query, mode, hits, among, exclude_center, milliseconds, unit)
+        return self._answer(query, mode, hits, candidates, exclude_center, milliseconds, unit)
 
     def search_many(
         self,
@@ -193,28 +191,28 @@ class Searcher:
             alone = {"exclude_center": exclude_center, "options": options}
             return [self.search(query, k, mode, where, **alone) for query in queries]  # type: ignore[arg-type]
         self._live.refresh()
-        groups: dict[bytes, list[int]] = {}
-        shared: list[Mask] = []
+        groups: dict[tuple[Filter, ...], list[int]] = {}
+        shared: list[list[Filter]] = []
         queries = list(queries)
         for place, one in enumerate(queries):
             query, filters = self._checked(one, k, mode, where)
             queries[place] = query
-            shared.append(self._shared_mask(query, mode, filters, exclude_center))
-            groups.setdefault(shared[-1].tobytes(), []).append(place)
+            shared.append(self._shared(query, mode, filters, exclude_center))
+            groups.setdefault(tuple(shared[-1]), []).append(place)
         answers: dict[int, Answer] = {}
         for together in groups.values():
-            among = shared[together[0]]
-            own = [self.own_patient(queries[place]) for place in together]
-            most = max(int(np.count_nonzero(mask & among)) for mask in own)
+            among = self._live.candidates(shared[together[0]]).mask
+            every = [self._live.candidates([*shared[place], *self._others(queries[place])]) for place in together]
+            most = max(int(np.count_nonzero(among & ~one.mask)) for one in every)
             started = time.perf_counter()
             codes = [queries[place].code for place in together]
             found = self.index.search_many(codes, k + most, None if among.all() else among)
             milliseconds = 1000 * (time.perf_counter() - started) / len(together)
-            for place, hits, mask in zip(together, found, own):
-                left_out = {self.index.ids[row] for row in np.flatnonzero(mask).tolist()}
+            for place, hits, passing in zip(together, found, every):
+                left_out = {self.index.ids[row] for row in np.flatnonzero(among & ~passing.mask).tolist()}
                 kept = [hit for hit in hits if hit.slide_id not in left_out][:k]
                 answers[place] = self._answer(
-                    queries[place], mode, kept, among & ~mask, exclude_center, milliseconds, self.engine.spec.unit
+                    queries[place], mode, kept, passing, exclude_center, milliseconds, self.engine.spec.unit
                 )
         return [answers[place] for place in range(len(queries))]
 
@@ -222,7 +220,8 @@ class Searcher:
         """Return the distance of one slide, as a search shows it; None if it cannot be compared."""
         # Not cached between calls: the index follows the archive.
         tuned = self.tuned(options)
-        hits = (tuned.index or self.index).search(query.code, 1, self._live.columns.those([slide_id]))
+        only = self._live.candidates([Filter("id", False, "=", (slide_id,))])
+        hits = only.search(tuned.index or self.index, query.code, 1)
         if hits and tuned.reranker is not None:
             hits = reranked(self.stages, self.engine, tuned.reranker, query.bag(), hits)
         return hits[0].distance if hits else None
@@ -241,11 +240,17 @@ class Searcher:
         which = "all" if compared == candidates else f"the {compared} nearest of"
         return f"{which} {candidates} candidates were re-ranked by {name!r}"
 
-    def own_patient(self, query: Query) -> Mask:
-        """Return which slides of the index are the query's own, under any id, or its patient's: bool (n,)."""
-        columns, own = self._live.columns, self._same_content(query)
+    def candidates(self, query: Query) -> Mask:
+        """Return which slides of the index a search with a query may find if nothing is filtered: bool (n,)."""
+        checked, _ = self._checked(query, 1, "horizontal", ())
+        return self._live.candidates([*self._shared(checked, "horizontal", (), False), *self._others(query)]).mask
+
+    def _others(self, query: Query) -> list[Filter]:
+        """Return the conditions that a slide is not the query's own, under any id, and not its patient's."""
+        own = self._same_content(query)
         patients = {query.record.patient, *(row.record.patient for row in own)} - {""}
-        return columns.among("patient", patients) | columns.those(row.id for row in own)
+        excluded = ("patient", patients), ("id", {row.id for row in own})
+        return [Filter(name, False, "not in", tuple(sorted(values))) for name, values in excluded if values]
 
     def _checked(self, query: Query, k: int, mode: Mode, where: Sequence[str]) -> tuple[Query, list[Filter]]:
         """Raise an error for a search that is not possible; return the query, of any stain if filtered, and filters."""
@@ -258,29 +263,20 @@ class Searcher:
         filters = [parse_filter(text, known) for text in where]
         return replace(query, any_stain=query.any_stain or any(one.field == "stain" for one in filters)), filters
 
-    def _shared_mask(self, query: Query, mode: Mode, filters: Sequence[Filter], exclude_center: bool) -> Mask:
-        """Return which slides are candidates before patients are excluded: bool (n,)."""
-        columns = self._live.columns
-        among: Mask = ~columns.those(self._live.damaged)
-        if mode == "vertical":
-            among &= columns.among("site", [query.record.site])
-        for condition in filters:
-            among &= columns.passing(condition.field, condition.free, condition)
-        if exclude_center:
-            among &= self._of_other_centers(query)
-        return among & ~self._of_other_stains(query)
-
-    def _of_other_stains(self, query: Query) -> Mask:
-        """Return which slides of the index are known to have another stain than the query: bool (n,)."""
-        known = self._live.columns.column("stain", free=True) if query.stain else None
-        return ~known.equal([query.stain, "", None]) if known else np.zeros(len(self.index.ids), dtype=np.bool_)
+    def _shared(self, query: Query, mode: Mode, filters: Sequence[Filter], exclude_center: bool) -> list[Filter]:
+        """Return what a slide has to pass to be a candidate, before patients are excluded."""
+        damaged = self._live.damaged
+        whole = [Filter("id", False, "not in", tuple(damaged))] if damaged else []
+        site = [Filter("site", False, "=", (query.record.site,))] if mode == "vertical" else []
+        center = [self._of_other_centers(query)] if exclude_center else []
+        return [*whole, *site, *filters, *center, *_of_stain("in", query)]
 
     def _answer(
         self,
         query: Query,
         mode: Mode,
         hits: Sequence[Hit],
-        among: Mask,
+        among: Candidates,
         exclude_center: bool,
         milliseconds: float,
         unit: str,
@@ -294,7 +290,7 @@ class Searcher:
             mode,
             found,
             vote(one.record for one in found),
-            int(among.sum()),
+            among.count(self.index),
             milliseconds,
             (
                 *self._answer_notes(query, mode, among, exclude_center),
@@ -303,7 +299,7 @@ class Searcher:
             ),
         )
 
-    def _answer_notes(self, query: Query, mode: Mode, among: Mask, exclude_center: bool) -> list[str]:
+    def _answer_notes(self, query: Query, mode: Mode, among: Candidates, exclude_center: bool) -> list[str]:
         """Return the notes on an answer."""
         notes = [*self._notes, *self._live.notes]
         if damaged := self._live.damaged:
@@ -313,9 +309,9 @@ class Searcher:
             )
         if behind := self._live.slides - len(self.index.ids):
             notes.append(f"{behind} slide(s) of the archive are not in the index: see 'slideseek status'")
-        if exclude_center and (unknown := int(np.count_nonzero(among & self._live.columns.among("center", [""])))):
+        if exclude_center and (unknown := among.count(self.index, Filter("center", False, "=", ("",)))):
             notes.append(f"the centre of {unknown} slide(s) is unknown: they are not excluded")
-        if others := int(np.count_nonzero(self._of_other_stains(query))):
+        if query.stain and (others := self._live.candidates(_of_stain("not in", query)).count(self.index)):
             but = f"{others} of other stains are left out unless any stain is asked for"
             notes.append(f"only slides of the query's stain ({query.stain}) were searched: {but}")
         if mode == "horizontal" and query.code.space:
@@ -346,19 +342,24 @@ class Searcher:
             )
         return notes
 
-    def _of_other_centers(self, query: Query) -> Mask:
-        """Return which slides of the index are not of the query's centre: bool (n,)."""
+    def _of_other_centers(self, query: Query) -> Filter:
+        """Return the condition that a slide is not of the query's centre."""
         centers = {query.record.center, *(row.record.center for row in self._same_content(query))} - {""}
         if not centers:
             cause = f"the centre of {query.record.id!r} is unknown, so its slides cannot be excluded"
             if self._slides.get(query.record.id) is None:
                 raise ParameterError("center", cause)
             raise UsageError(cause, f"{_ADD_AGAIN} has a center column")
-        return ~self._live.columns.among("center", centers)
+        return Filter("center", False, "not in", tuple(sorted(centers)))
 
     def _same_content(self, query: Query) -> list[SlideRow]:
         """Return the slides of the archive that are the query's own, under any id."""
         return [row for name in query.fingerprints for row in self._slides.by_fingerprint(name)]
+
+
+def _of_stain(sign: str, query: Query) -> list[Filter]:
+    """Return the condition that a slide has the query's stain, or none that is known; with `not in`, another one."""
+    return [Filter("stain", True, sign, (query.stain, ""))] if query.stain else []
 
 
 def _equal_note(hits: Sequence[Hit]) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from slideseek.engine import Engine
 from slideseek.errors import SlideseekError
 from slideseek.indexing.live_index import changed_makers, index_is_fresh, open_engine
 from slideseek.indexing.stage_cache import StageCache
-from slideseek.interfaces import Described, implements
+from slideseek.interfaces import Described, KeptElsewhere, implements
 from slideseek.plugins import Registry
 from slideseek_apps.doctor.duplicates import copies, leaking, rescans
 from slideseek_apps.doctor.finding import Finding, counted, in_bytes
@@ -214,6 +214,14 @@ def _index(archive: Archive, engine: Engine, area: str, thorough: bool) -> Findi
     if broken := broken_seal(archive.root / row.folder, row.files, thorough):
         fix = "run 'slideseek build'; until then searches use the codes in the catalogue"
         return Finding(area, "index", "fail", f"{broken} is damaged", fix)
+    if implements((index := engine.new_index()).inner, KeptElsewhere):
+        fix = "run 'slideseek build' to save them again; until then searches use the codes in the catalogue"
+        try:
+            index.load(archive.root / row.folder)
+        except SlideseekError as error:
+            return Finding(area, "index", "fail", error.cause, error.fix)
+        if damaged := index.owner.read(index.inner, "damaged"):
+            return Finding(area, "index", "fail", f"the stored codes of {_some(damaged)} are damaged", fix)
     changed = len(archive.catalog.changes.since(row.codes, row.generation))
     behind = f", {counted(changed, 'change')} since, which searches include" if changed else ""
     return Finding(area, "index", "ok", f"up to date, {counted(row.slides, 'slide')}{behind}")

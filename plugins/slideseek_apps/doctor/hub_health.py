@@ -39,7 +39,7 @@ def look_for_hubs(archive: Archive, engine: Engine, area: str) -> Iterator[Findi
             break
         query = searcher.queries.stored(str(ids[place]))
         answer = searcher.search(query, HITS, rerank=False)
-        candidates = ~searcher.own_patient(query)
+        candidates = searcher.candidates(query)
         if answer.found:
             found.update(one.record.id for one in answer.found)
             fair[candidates] += len(answer.found) / np.count_nonzero(candidates)

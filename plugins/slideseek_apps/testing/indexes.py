@@ -15,7 +15,16 @@ from typing import Any
 import numpy as np
 
 from slideseek.errors import SlideseekError
-from slideseek.interfaces import BatchIndex, MeasuresRows, MeasuresSets, ShiftsDistances, StatesExactness, implements
+from slideseek.interfaces import (
+    BatchIndex,
+    FiltersRows,
+    KeptElsewhere,
+    MeasuresRows,
+    MeasuresSets,
+    ShiftsDistances,
+    StatesExactness,
+    implements,
+)
 from slideseek.options import changed_copy, query_options
 from slideseek.types import Code, CodeSpec, Float64
 from slideseek_apps.testing.checks import Check, Make, demand, having, prepared, require, require_error
@@ -31,6 +40,12 @@ from slideseek_apps.testing.hit_lists import (
     require_same_hits,
     search,
     shown,
+)
+from slideseek_apps.testing.index_elsewhere import (
+    changed_records_are_saved,
+    discarded_save_is_gone,
+    earlier_save_stays_readable,
+    filters_equal_the_mask,
 )
 from slideseek_apps.testing.index_storage import storage_checks
 from slideseek_apps.testing.toys import toy_codes
@@ -58,6 +73,8 @@ def index_checks() -> tuple[Check, ...]:
         *having(MeasuresSets, set_distance_is_that_of_search),
         *having(BatchIndex, *on_every_spec(batch_equals_one_by_one)),
         *having(StatesExactness, *on_every_spec(exact_hits_are_the_nearest)),
+        *having(KeptElsewhere, earlier_save_stays_readable, discarded_save_is_gone),
+        *having(FiltersRows, filters_equal_the_mask, changed_records_are_saved),
         *on_every_spec(query_options_store_nothing, empty_index_gives_no_hits, searching_changes_nothing),
         *storage_checks(),
     )

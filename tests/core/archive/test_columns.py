@@ -6,7 +6,7 @@ import pytest
 from slideseek.archive.catalog import Catalog
 from slideseek.archive.slide_table import SlideColumns, SlideRow
 from slideseek.searching.filters import parse_filter
-from slideseek.types import SlideRecord
+from slideseek.types import Filter, SlideRecord
 
 
 @pytest.fixture
@@ -36,13 +36,13 @@ def test_masks_are_those_of_the_records(slides):
     for text in ("age>=50", "stage=IV", "stage!=IV", "label in label1,label2", "id>=3", "id=s005", "center!=c1"):
         condition = parse_filter(text, columns.free_names)
         expected = [condition(records[i]) for i in ids]
-        assert columns.passing(condition.field, condition.free, condition).tolist() == expected, text
+        assert columns.passing(condition).tolist() == expected, text
 
 
 def test_no_slides_no_masks(slides):
     columns = SlideColumns(slides, ())
     assert columns.among("site", ["a"]).shape == (0,)
-    assert columns.passing("age", True, lambda _: True).shape == (0,)
+    assert columns.passing(Filter("age", True, ">", ("1",))).shape == (0,)
 
 
 def test_an_unknown_column_is_named(slides):
