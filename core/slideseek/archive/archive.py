@@ -15,8 +15,8 @@ from slideseek.archive.payloads import load_bag
 from slideseek.config import CONFIG_NAME, Config, default_config, parse_config, read_config
 from slideseek.errors import BusyError, DamagedError, UsageError
 from slideseek.plugins import COMPONENT_KINDS, Kind, Registry, load_registry
-from slideseek.slides.remote_path import RemotePath, slide_file
-from slideseek.types import Bag, SlideRecord
+from slideseek.slides.remote_path import RemotePath
+from slideseek.types import Bag, SlideRecord, is_url
 
 CATALOG_NAME = "catalog.sqlite"
 LOCK_NAME = ".lock"
@@ -28,6 +28,11 @@ def absolute(path: Path) -> Path:
     """Return an absolute path without `..`, or the URL; links are kept, since the user chose that name for the file."""
     # Path.absolute keeps `..`, Path.resolve follows links.
     return path if isinstance(path, RemotePath) else Path(os.path.abspath(path))  # noqa: PTH100
+
+
+def slide_file(root: Path, path: str) -> Path:
+    """Return the file or the URL of a slide. root: the archive's folder. path: of its record."""
+    return RemotePath(path) if is_url(path) else root / path
 
 
 class Archive:

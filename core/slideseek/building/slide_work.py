@@ -19,6 +19,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from slideseek.archive.archive import slide_file
 from slideseek.archive.payloads import pack_patches, store_features, unpack_patches
 from slideseek.archive.records import Payload, Stage
 from slideseek.archive.slide_table import SlideRow
@@ -36,7 +37,6 @@ from slideseek.slides.content_fingerprint import fingerprint
 from slideseek.slides.magnification import finer_than_scanned
 from slideseek.slides.patch_images import MAX_UNREADABLE, READ_AT_ONCE, patch_images, read_mpp, selection_notes
 from slideseek.slides.reader import open_slide
-from slideseek.slides.remote_path import slide_file
 from slideseek.types import Float32, Int64, Patches, SlideRecord, UInt8
 from slideseek.version import __version__
 

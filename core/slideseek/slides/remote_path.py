@@ -6,8 +6,6 @@ import re
 from pathlib import Path, PosixPath
 from typing import Any, Self
 
-from slideseek.types import is_url
-
 _SCHEME = re.compile(r"^[a-z][a-z0-9+.-]+:", re.IGNORECASE)
 
 
@@ -26,11 +24,6 @@ class RemotePath(PosixPath):
     def resolve(self, strict: bool = False) -> Self:
         """Return the path itself."""
         return self
-
-
-def slide_file(root: Path, path: str) -> Path:
-    """Return the file or the URL of a slide. root: the archive's folder. path: of its record."""
-    return RemotePath(path) if is_url(path) else root / path
 
 
 def located(text: str | Path) -> Path:

@@ -12,7 +12,7 @@ import pytest
 
 from slideseek.errors import DamagedError
 from slideseek.types import Code, Hit
-from slideseek_components.indexes import hamming, reference_slides
+from slideseek_components.indexes import hamming
 from slideseek_components.indexes.hamming import Hamming
 
 DIRECTIONS = ["query", "target", "symmetric"]
@@ -23,8 +23,7 @@ def few_references(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPat
     """Take five references, so that most slides are none; search in numpy, or with the compiled kernels."""
     if request.param == "compiled":
         monkeypatch.setattr(hamming, "COMPILED_AFTER", 0)
-    for module in (reference_slides, hamming):
-        monkeypatch.setattr(module, "REFERENCES", 5)
+    monkeypatch.setattr(hamming, "REFERENCES", 5)
     return 5
 
 
