@@ -53,15 +53,37 @@ def rank(task: Task, protocol: Protocol, found: Sequence[tuple[Split, NDArray[np
 
 def macro_f1(truth: Sequence[str], answers: Sequence[str], weights: NDArray[np.float64]) -> float:
     """Return the mean over classes of F1 in %, slides weighted (for the bootstrap)."""
-    names = sorted(set(truth) | set(answers))
-    number = {name: i for i, name in enumerate(names)}
-    true, claimed = (np.array([number[name] for name in given]) for given in (truth, answers))
-    of_truth, of_answers, both = (
-        np.bincount(given, weights=own, minlength=len(names))
-        for given, own in ((true, weights), (claimed, weights), (true, weights * (true == claimed)))
-    )
-    present = of_truth > 0
-    return 100 * float(np.mean(2 * both[present] / (of_truth + of_answers)[present])) if present.any() else 0.0
+    return Answers.of(truth, answers).macro_f1(weights)
+
+
+@dataclass(frozen=True)
+class Answers:
+    """Classes by number, int64 (queries,): what each query is, and what was said; out of `count` classes."""
+
+    true: NDArray[np.int64]
+    claimed: NDArray[np.int64]
+    count: int
+
+    @classmethod
+    def of(cls, truth: Sequence[str], answers: Sequence[str]) -> Answers:
+        """Number the names; done once for all resamples."""
+        names = sorted(set(truth) | set(answers))
+        number = {name: i for i, name in enumerate(names)}
+        true, claimed = (np.array([number[name] for name in given], dtype=np.int64) for given in (truth, answers))
+        return cls(true, claimed, len(names))
+
+    def macro_f1(self, weights: NDArray[np.float64]) -> float:
+        """Return the mean over the classes that queries have of F1 in %, slides weighted."""
+        of_truth, of_answers, both = (
+            np.bincount(given, weights=own, minlength=self.count)
+            for given, own in (
+                (self.true, weights),
+                (self.claimed, weights),
+                (self.true, weights * (self.true == self.claimed)),
+            )
+        )
+        present = of_truth > 0
+        return 100 * float(np.mean(2 * both[present] / (of_truth + of_answers)[present])) if present.any() else 0.0
 
 
 @dataclass(frozen=True)
@@ -91,13 +113,14 @@ def score(task: Task, seeds: Sequence[Ranked]) -> dict[str, Score]:
         for _ in range(RESAMPLES)
     ]
     values: dict[str, list[float]] = {name: [] for name in ("mAP", *(f"F1@{k}" for k in NEAREST))}
-    truth = [[task.targets[i] for i in ranked.rows] for ranked in seeds]
+    answers = {
+        k: [Answers.of([task.targets[i] for i in ranked.rows], ranked.said[k]) for ranked in seeds] for k in NEAREST
+    }
     for draw in draws:
         weights = [draw[member[ranked.rows]] for ranked in seeds]
         values["mAP"].append(_mean([_weighted(r.precision, w) for r, w in zip(seeds, weights)]))
         for k in NEAREST:
-            each = [macro_f1(own, ranked.said[k], w) for own, ranked, w in zip(truth, seeds, weights)]
-            values[f"F1@{k}"].append(_mean(each))
+            values[f"F1@{k}"].append(_mean([own.macro_f1(w) for own, w in zip(answers[k], weights)]))
     return {name: Score(found[0], np.array(found[1:])) for name, found in values.items()}
 
 

@@ -127,8 +127,8 @@ def test_rows_have_names_of_their_own():
 
 def test_the_engine_in_the_first_configuration_is_the_one_measured():
     text = (Path(encoders.__file__).parents[1] / "core" / "slideseek" / "default.toml").read_text(encoding="utf-8")
-    offered = text[text.index("# [[engine]]") :].replace("# ", "")
-    default, engine = parse_config(text[: text.index("# An engine")] + offered).engines
+    offered = text[text.index("# [[engine]]") :].partition("\n\n")[0]
+    default, engine = parse_config(text.replace(offered, offered.replace("# ", ""))).engines
     assert engine.name == encoder_entries.RECOMMENDED
     assert engine.selector == default.selector
     encoder = make_engine(engine, load_registry()).encoder
