@@ -49,6 +49,7 @@ def register_encoders(register: Register) -> None:
         f"{here}.deep_sbfv:DeepSparseBinaryFisherVector",
         "sparse and binary deep-fv: the most informative bits",
     )
+    register("imported", f"{here}.imported:Imported", "the vector of a whole slide, imported from another tool")
     register("joined", f"{here}.joined:Joined", "several float codes side by side, each with the same say")
     register("projected", f"{here}.projected:Projected", "a float code projected on what separates classes, as bits")
 

@@ -21,6 +21,8 @@ class FeatureFile:
     features: float32 (n, width). xy: int32 (n, 2), top-left in level-0 pixels, None when the file has no coords.
     Zero means not stated. side: of a patch in pixels, at the resolution it was read at. extent: the same side in
     level-0 pixels. slide_mpp: µm per level-0 pixel. magnification: of level 0. mpp: float64 (n,), of each patch.
+    places: float64 (n, 2), instead of xy: the same positions in another unit. unit: µm per such unit. whole: the one
+    row of features describes the whole slide, so there are no patches. parts: widths of vectors by several encoders.
     """
 
     features: Float32
@@ -30,6 +32,15 @@ class FeatureFile:
     slide_mpp: float = 0.0
     magnification: float = 0.0
     mpp: Float64 | None = None
+    places: Float64 | None = None
+    unit: float = 0.0
+    whole: bool = False
+    parts: tuple[int, ...] = ()
+
+    @property
+    def placed(self) -> bool:
+        """Whether the file says where the patches are."""
+        return self.xy is not None or self.places is not None
 
 
 def unbatched(shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -40,8 +51,6 @@ def unbatched(shape: tuple[int, ...]) -> tuple[int, ...]:
 def check_features(shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
     """Raise `ValueError` when an array cannot be the features of a slide. The data need not be read."""
     flat = unbatched(shape)
-    if len(flat) == 1:
-        raise ValueError(f"'features' has shape {shape}: one vector for the whole slide, not one per patch")
     if len(flat) != 2 or not 1 <= flat[1] <= MAX_WIDTH or not 0 <= flat[0] <= MAX_ROWS:
         raise ValueError(f"'features' has shape {shape}, not (patches, width)")
     if flat[0] == 0:
@@ -70,6 +79,25 @@ def to_features(array: NDArray[Any]) -> Float32:
         row = int(wrong.any(axis=1).argmax())
         raise ValueError(f"{int(wrong.sum()):,} of its values are not finite, the first in row {row}")
     return features
+
+
+def is_vector(shape: tuple[int, ...], whole: bool = False) -> bool:
+    """Return whether an array is one vector for a whole slide. whole: its layout says so; then (1, width) is one."""
+    return len(shape) == 1 or (whole and len(shape) == 2 and shape[0] == 1)
+
+
+def to_vector(array: NDArray[Any]) -> FeatureFile:
+    """Return the vector of a whole slide, (width,) or (1, width), as the one row of a bag."""
+    return FeatureFile(to_features(array.reshape(1, -1)), whole=True)
+
+
+def to_places(array: NDArray[Any], rows: int) -> Float64:
+    """Return positions in another unit than level-0 pixels as float64 (rows, 2)."""
+    check_coords(array.shape, array.dtype, rows)
+    places = np.ascontiguousarray(array.reshape(rows, 2), dtype=np.float64)
+    if not np.isfinite(places).all():
+        raise ValueError("'coords' are not finite")
+    return places
 
 
 def to_xy(array: NDArray[Any], rows: int) -> Int32:

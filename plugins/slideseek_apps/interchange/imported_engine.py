@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,15 +12,15 @@ from slideseek.engine import digest_features, resolved_settings
 from slideseek.plugins import ComponentKind, Registry
 
 IMPORTED = "imported"
-"""The registered name of the selector and the featurizer for imported features."""
+"""The registered name of the selector and the featurizer for imported features, and of the encoder for vectors."""
 
 BLOCK = """\
 [[engine]]
 name       = "{name}"
 selector   = {{ use = "imported", set = "{set}" }}
 featurizer = {{ use = "imported", set = "{set}", width = {width} }}
-encoder    = {{ use = "yottixel" }}
-index      = {{ use = "hamming" }}
+encoder    = {encoder}
+index      = {{ use = "{index}" }}
 """
 
 
@@ -61,8 +62,18 @@ def configured_width(config: Config, name: str) -> int | None:
     return next((width for width in widths if isinstance(width, int)), None)
 
 
-def engine_block(config: Config, name: str, width: int) -> str:
-    """Return a configuration block for a set, to paste. The engine gets a name that is not taken."""
+def engine_block(config: Config, name: str, width: int, whole: bool = False, parts: Sequence[int] = ()) -> str:
+    """Return a configuration block for a set, to paste. The engine gets a name that is not taken.
+
+    whole: one vector per slide. parts: widths of vectors that were put side by side: each gets the same say.
+    """
     taken = {engine.name.lower() for engine in config.engines}
     free = name if name.lower() not in taken else f"{name[:50]}-imported"
-    return BLOCK.format(name=free, set=name, width=width)
+    if not whole:
+        return BLOCK.format(name=free, set=name, width=width, encoder='{ use = "yottixel" }', index="hamming")
+    encoder = f'{{ use = "{IMPORTED}" }}'
+    if len(parts) > 1:
+        starts = [sum(parts[:i]) for i in range(len(parts))]
+        each = [f'{{ use = "{IMPORTED}", start = {at}, length = {long} }}' for at, long in zip(starts, parts)]
+        encoder = f'{{ use = "joined", of = [{", ".join(each)}] }}'
+    return BLOCK.format(name=free, set=name, width=width, encoder=encoder, index="cosine")

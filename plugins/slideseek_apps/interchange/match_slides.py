@@ -11,15 +11,15 @@ from slideseek.archive.manifest import Manifest, ManifestRow, Problem
 from slideseek.archive.slide_table import SlideRow
 from slideseek.slides.content_fingerprint import fingerprint
 from slideseek.types import SlideRecord
-from slideseek_apps.interchange.feature_readers import is_feature_file
-from slideseek_apps.interchange.slide_names import ByName, slide_name
+from slideseek_apps.interchange.feature_readers import Entry, stands_for_features
+from slideseek_apps.interchange.slide_names import ByName
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A feature file and its slide. `row`: the manifest's row for a slide that has no slide file in the archive."""
+    """Features and their slide. `row`: the manifest's row for a slide that has no slide file in the archive."""
 
-    file: Path
+    entry: Entry
     slide_id: str
     known: SlideRow | None
     row: ManifestRow | None
@@ -27,7 +27,7 @@ class Candidate:
     @property
     def pixels(self) -> bool:
         """Whether the archive has the slide's own file. Its record is then kept as it is."""
-        return self.known is not None and not is_feature_file(self.known.record.path)
+        return self.known is not None and not stands_for_features(self.known.record.path)
 
 
 @dataclass(slots=True)
@@ -39,7 +39,7 @@ class Matches:
     notes: list[str] = field(default_factory=list)
 
 
-def match_files(archive: Archive, files: Sequence[Path], manifest: tuple[Path, Manifest] | None) -> Matches:
+def match_files(archive: Archive, files: Sequence[Entry], manifest: tuple[Path, Manifest] | None) -> Matches:
     """Match feature files to the archive's slides, then to the manifest's rows.
 
     Without a manifest, a file that matches no slide becomes a new slide.
@@ -47,16 +47,16 @@ def match_files(archive: Archive, files: Sequence[Path], manifest: tuple[Path, M
     result = Matches()
     slides = ByName(archive.catalog.slides, lambda row: row.id, lambda row: row.record.path)
     rows = manifest and ByName(manifest[1].rows, lambda row: row.id, lambda row: row.path)
-    unnamed: list[Path] = []
-    first: dict[str, Path] = {}
+    unnamed: list[Entry] = []
+    first: dict[str, Entry] = {}
     for file in files:
-        name = slide_name(file)
+        name = file.slide
         known = slides.find(name)
         named = rows.find(name) if rows else ()
         if len(known) > 1 or (not known and len(named) > 1):
             ids = ", ".join(repr(i) for i in [*(row.id for row in known), *(row.id for row in named)][:3])
             result.problems.append(
-                Problem(file.name, f"several slides match it ({ids})", "rename the file to the id of its slide")
+                Problem(file.label, f"several slides match it ({ids})", "rename the file to the id of its slide")
             )
             continue
         if not known and not named and rows:
@@ -64,8 +64,8 @@ def match_files(archive: Archive, files: Sequence[Path], manifest: tuple[Path, M
             continue
         slide_id = known[0].id if known else named[0].id if named else name
         if (other := first.setdefault(slide_id, file)) is not file:
-            cause = f"it belongs to slide {slide_id!r}, and so does {other.name}"
-            result.problems.append(Problem(file.name, cause, "keep one of the two"))
+            cause = f"it belongs to slide {slide_id!r}, and so does {other.label}"
+            result.problems.append(Problem(file.label, cause, "keep one of the two"))
             continue
         slide = known[0] if known else archive.catalog.slides.get(slide_id)
         result.candidates.append(Candidate(file, slide_id, slide, named[0] if len(named) == 1 else None))
@@ -76,7 +76,7 @@ def match_files(archive: Archive, files: Sequence[Path], manifest: tuple[Path, M
 
 def slide_row(archive: Archive, candidate: Candidate) -> SlideRow:
     """Return the row to store for a slide: the archive's own, or without pixels one made from the feature file."""
-    before, row, file = candidate.known, candidate.row, candidate.file
+    before, row, file = candidate.known, candidate.row, candidate.entry.file
     if before is not None and candidate.pixels:
         return before
     record = before.record if before else SlideRecord(candidate.slide_id, "")
@@ -93,13 +93,13 @@ def slide_row(archive: Archive, candidate: Candidate) -> SlideRow:
 
 
 def _of_manifest(
-    manifest: tuple[Path, Manifest], unnamed: Sequence[Path], candidates: Sequence[Candidate]
+    manifest: tuple[Path, Manifest], unnamed: Sequence[Entry], candidates: Sequence[Candidate]
 ) -> Iterator[str]:
     """Yield notes on files and manifest rows without a counterpart."""
     path, table = manifest
     yield from table.notes
     if unnamed:
-        some = ", ".join(file.name for file in unnamed[:3]) + (", ..." if len(unnamed) > 3 else "")
+        some = ", ".join(file.label for file in unnamed[:3]) + (", ..." if len(unnamed) > 3 else "")
         yield f"{len(unnamed)} file(s) were not imported because {path.name} does not list their slides: {some}"
     matched = {name for c in candidates for name in (c.slide_id, c.row.id if c.row else "")}
     if without := [row.id for row in table.rows if row.id not in matched]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from slideseek.errors import SlideError
 from slideseek.slides.magnification import nominal_mpp
-from slideseek.types import Int32, Patches
-from slideseek_apps.interchange.feature_file import FeatureFile
+from slideseek.types import Float64, Int32, Patches
+from slideseek_apps.interchange.feature_file import LARGEST, FeatureFile
 
 UNKNOWN_MPP = 1.0
 """Assumed when the resolution of a slide is not stated. Lengths are then in level-0 pixels."""
@@ -46,6 +47,33 @@ def place(slide_id: str, file: FeatureFile, xy: Int32, slide_mpp: float | None, 
         side = side or float(file.side or 1)
     pixels = file.side or max(1, round(side))
     return Placed(Patches.at(slide_id, xy, pixels, mpp * side / pixels), mpp, frozenset(guessed))
+
+
+def to_level_0(
+    file: FeatureFile, places: Float64, slide_mpp: float | None, patch_mpp: float | None
+) -> tuple[FeatureFile, Int32]:
+    """Convert the positions of a file to level-0 pixels through the slide's µm per pixel; return both.
+
+    patch_mpp: µm per pixel at which the patches were read, for a file whose positions are in such pixels and that does
+    not state it. A resolution that is needed and unknown is a `SlideError`.
+    """
+    unit = file.unit or patch_mpp
+    if not unit:
+        raise SlideError(
+            "its positions are in pixels as the patches were read, at a resolution that it does not state",
+            "pass --patch-mpp with the µm per pixel that its tool was given",
+        )
+    mpp = slide_mpp or file.slide_mpp
+    if not mpp:
+        raise SlideError(
+            "its positions are not in level-0 pixels, and the slide's resolution is unknown",
+            "state it in an `mpp` column of --manifest, or add the slide file first",
+        )
+    pixels = np.rint(places * (unit / mpp))
+    if len(pixels) and np.abs(pixels).max() > LARGEST:
+        raise SlideError("its positions are outside any slide", "check the slide's mpp")
+    each = file.mpp if file.mpp is not None else np.full(len(pixels), unit)
+    return replace(file, mpp=each, slide_mpp=mpp), pixels.astype(np.int32)
 
 
 def spacing(xy: Int32) -> int:

@@ -17,7 +17,7 @@ def touch(path):
 def test_a_job_of_trident(trident_job, below):
     found = find_feature_set(trident_job / below)
     assert found.name == "uni_v1"
-    assert [file.name for file in found.files] == ["a.h5", "b.h5", "c.h5"]
+    assert [file.path.name for file in found.files] == ["a.h5", "b.h5", "c.h5"]
 
 
 def test_several_sets_are_listed(trident_job):
@@ -39,7 +39,7 @@ def test_clam(tmp_path):
     for given in (tmp_path, tmp_path / "FEATURES"):
         found = find_feature_set(given)
         assert found.name == "FEATURES"
-        assert [file.name for file in found.files] == ["a.h5", "b.h5", "c.pt"]
+        assert [file.path.name for file in found.files] == ["a.h5", "b.h5", "c.pt"]
         assert found.notes == ("2 slide(s) have more than one file: a.h5 is used, not a.pt",)
     found = find_feature_set(tmp_path / "FEATURES" / "pt_files")
     assert (found.name, len(found.files), found.notes) == ("FEATURES", 3, ())
@@ -50,7 +50,7 @@ def test_a_plain_folder(tmp_path):
     touch(tmp_path / ".hidden.npy")
     touch(tmp_path / "notes.txt")
     found = find_feature_set(tmp_path, "mine")
-    assert (found.name, [file.name for file in found.files]) == ("mine", ["TCGA-01.uuid.npy"])
+    assert (found.name, [file.path.name for file in found.files]) == ("mine", ["TCGA-01.uuid.npy"])
 
 
 def test_mistakes(tmp_path):

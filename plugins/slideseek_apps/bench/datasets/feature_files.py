@@ -20,6 +20,7 @@ from slideseek_apps.bench.datasets.dataset import LazyBags
 
 if TYPE_CHECKING:
     from slideseek_apps.interchange.feature_folders import FeatureSet
+    from slideseek_apps.interchange.feature_readers import Entry
 
 FOLDER = "a folder of feature files"
 
@@ -36,50 +37,50 @@ SUFFIXES = (".h5", ".hdf5", ".npz", ".npy", ".pt")
 
 
 def is_feature_file(path: Path) -> bool:
-    """Say whether a file can hold features, by its name."""
+    """Say whether a file or a Zarr store can hold features, by its name."""
+    if path.suffix.lower() == ".zarr":
+        return (path / "zarr.json").is_file() or (path / ".zgroup").is_file()
     return path.suffix.lower() in SUFFIXES and not path.name.startswith(".")
 
 
-def bare_records(files: Sequence[Path]) -> tuple[SlideRecord, ...]:
+def bare_records(files: Sequence[Entry]) -> tuple[SlideRecord, ...]:
     """Return the slides the feature files are about, with no more than their names."""
-    from slideseek_apps.interchange.slide_names import slide_name
-
-    return tuple(SlideRecord(slide_name(file), file.name) for file in files)
+    return tuple(SlideRecord(file.slide, file.path.name) for file in files)
 
 
-def read_bag(path: Path, slide_id: str, site: str = "") -> Bag:
-    """Read one feature file as a bag. Positions are zero when the file has none: encoders ignore them."""
-    from slideseek_apps.interchange.feature_readers import read_feature_file
+def read_bag(entry: Entry, slide_id: str, site: str = "") -> Bag:
+    """Read the features of one slide as a bag. Positions are zero when they are unknown: encoders ignore them."""
+    from slideseek_apps.interchange.feature_readers import read_entry
 
-    file = read_feature_file(path)
+    file = read_entry(entry)
     xy = file.xy if file.xy is not None else np.zeros((len(file.features), 2), np.int32)
     return Bag(slide_id, file.features, xy, site)
 
 
 def match_files(
-    files: Sequence[Path], records: Sequence[SlideRecord]
-) -> tuple[dict[str, Path], list[Problem], list[str]]:
+    files: Sequence[Entry], records: Sequence[SlideRecord]
+) -> tuple[dict[str, Entry], list[Problem], list[str]]:
     """Find the feature file of each slide, by id, stem or the part before the first dot.
 
     Returns the files by slide id, the files that match several slides or a slide that already has one, and notes on
     files without a slide and slides without a file.
     """
-    from slideseek_apps.interchange.slide_names import ByName, slide_name
+    from slideseek_apps.interchange.slide_names import ByName
 
     by_name = ByName(records, lambda record: record.id, lambda record: record.path)
-    found: dict[str, Path] = {}
+    found: dict[str, Entry] = {}
     problems: list[Problem] = []
     strangers: list[str] = []
     for file in files:
-        fitting = by_name.find(slide_name(file))
+        fitting = by_name.find(file.slide)
         if len(fitting) > 1:
             names = ", ".join(repr(record.id) for record in fitting[:3])
-            problems.append(Problem(file.name, f"several slides match it ({names})", "name the file after its slide"))
+            problems.append(Problem(file.label, f"several slides match it ({names})", "name the file after its slide"))
         elif not fitting:
-            strangers.append(file.name)
+            strangers.append(file.label)
         elif (first := found.setdefault(fitting[0].id, file)) is not file:
-            cause = f"it matches slide {fitting[0].id!r}, as {first.name} does"
-            problems.append(Problem(file.name, cause, "keep one of the two"))
+            cause = f"it matches slide {fitting[0].id!r}, as {first.label} does"
+            problems.append(Problem(file.label, cause, "keep one of the two"))
     notes = []
     if strangers:
         notes.append(f"{len(strangers)} feature file(s) match no slide: {_some(strangers)}")
@@ -88,10 +89,10 @@ def match_files(
     return found, problems, notes
 
 
-def lazy_bags(files: Mapping[str, Path], sites: Mapping[str, str]) -> LazyBags:
+def lazy_bags(files: Mapping[str, Entry], sites: Mapping[str, str]) -> LazyBags:
     """Return bags that are read when they are used. files, sites: by slide id."""
     readers: dict[str, Callable[[], Bag]] = {
-        slide_id: partial(read_bag, path, slide_id, sites.get(slide_id, "")) for slide_id, path in files.items()
+        slide_id: partial(read_bag, entry, slide_id, sites.get(slide_id, "")) for slide_id, entry in files.items()
     }
     return LazyBags(readers)
 

@@ -15,7 +15,7 @@ from slideseek_apps.bench.datasets.feature_files import find_files, is_feature_f
 
 @dataclass(frozen=True)
 class FeatureFolder:
-    """Take patch features from TRIDENT, CLAM or NumPy files, and patients, sites and labels from a manifest.
+    """Take features from files of other tools, and patients, sites and labels from a manifest.
 
     path: the folder with one feature file per slide. manifest: the CSV; a column `split` (`train`, `test`) is used by
     protocols with a fixed split. allow_missing_patient: count a slide without a patient as a patient of its own.
@@ -27,10 +27,12 @@ class FeatureFolder:
 
     @classmethod
     def recognises(cls, path: Path) -> bool:
-        """Say whether feature files lie in the folder, or below it where CLAM and TRIDENT put them."""
+        """Say whether feature files lie in the folder, or below it where other tools put them."""
         if not path.is_dir():
             return False
-        places = (path, path / "h5_files", path / "pt_files", *path.glob("features_*"), *path.glob("*/features_*"))
+        places = [path, *(path / name for name in ("h5_files", "pt_files", "patches", "tile_embeddings"))]
+        for name in ("features_*", "slide_features_*", "slide_embeddings"):
+            places += [*path.glob(name), *path.glob(f"*/{name}")]
         return any(is_feature_file(file) for place in places if place.is_dir() for file in place.iterdir())
 
     def load(self, registry: Registry) -> Source:

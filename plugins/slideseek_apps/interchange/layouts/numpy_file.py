@@ -12,24 +12,36 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from slideseek.archive.features import refuse_bomb
-from slideseek_apps.interchange.feature_file import FeatureFile, check_coords, check_features, to_features, to_xy
+from slideseek_apps.interchange.feature_file import (
+    FeatureFile,
+    check_coords,
+    check_features,
+    is_vector,
+    to_features,
+    to_vector,
+    to_xy,
+)
 
 
-def read_npy(path: Path) -> FeatureFile:
-    """Read one array (n, width): features without coords."""
+def read_npy(path: Path, key: str = "", whole: bool = False) -> FeatureFile:
+    """Read one array: (n, width), features without coords, or the vector of a whole slide."""
     with path.open("rb") as stream:
         header = _Header(stream, "features", path.stat().st_size)
+        if is_vector(header.shape, whole):
+            return to_vector(header.array())
         check_features(header.shape, header.dtype)
         return FeatureFile(to_features(header.array()))
 
 
-def read_npz(path: Path) -> FeatureFile:
-    """Read `features` (n, width) and, if present, `coords` (n, 2)."""
+def read_npz(path: Path, key: str = "", whole: bool = False) -> FeatureFile:
+    """Read `features` (n, width) and, if present, `coords` (n, 2); or `features` (width,), of a whole slide."""
     with zipfile.ZipFile(path) as archive:
         if "features.npy" not in archive.namelist():
             raise ValueError(f"it has no array 'features' (arrays: {', '.join(archive.namelist()[:5]) or 'none'})")
         with archive.open("features.npy") as stream:
             header = _member(archive, "features", stream, path)
+            if is_vector(header.shape, whole):
+                return to_vector(header.array())
             check_features(header.shape, header.dtype)
             features = to_features(header.array())
         if "coords.npy" not in archive.namelist():
@@ -38,6 +50,21 @@ def read_npz(path: Path) -> FeatureFile:
             header = _member(archive, "coords", stream, path)
             check_coords(header.shape, header.dtype, len(features))
             return FeatureFile(features, to_xy(header.array(), len(features)))
+
+
+def array_names(path: Path) -> set[str]:
+    """Return the names of the arrays in a `.npz`."""
+    with zipfile.ZipFile(path) as archive:
+        return {name.removesuffix(".npy") for name in archive.namelist()}
+
+
+def read_array(path: Path, name: str) -> NDArray[Any]:
+    """Read one array of a `.npz`, of numbers or of text."""
+    with zipfile.ZipFile(path) as archive:
+        if f"{name}.npy" not in archive.namelist():
+            raise ValueError(f"{path.name} has no array {name!r}")
+        with archive.open(f"{name}.npy") as stream:
+            return _member(archive, name, stream, path).array()
 
 
 def _member(archive: zipfile.ZipFile, name: str, stream: IO[bytes], path: Path) -> _Header:

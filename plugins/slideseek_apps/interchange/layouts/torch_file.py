@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from slideseek.archive.features import MAX_BYTES
-from slideseek_apps.interchange.feature_file import FeatureFile, to_features
+from slideseek_apps.interchange.feature_file import FeatureFile, is_vector, to_features, to_vector
 
 MAX_STRUCTURE_BYTES = 1 << 20
 """Limit for the part that describes the tensor, in bytes. A real file needs a few hundred."""
 
 
-def read_pt(path: Path) -> FeatureFile:
-    """Read one float tensor (n, width): features without coords.
+def read_pt(path: Path, key: str = "", whole: bool = False) -> FeatureFile:
+    """Read one float tensor: (n, width), features without coords, or the vector of a whole slide.
 
     The tensor's bytes are mapped, not copied, until the size is checked against the file: PyTorch itself trusts the
     sizes a file states.
@@ -36,7 +36,8 @@ def read_pt(path: Path) -> FeatureFile:
     claimed = loaded.numel() * loaded.element_size()
     if loaded.layout != torch.strided or not loaded.is_contiguous() or claimed != held or claimed > MAX_BYTES:
         raise ValueError(f"its tensor claims {claimed:,} bytes, but the file has {held:,}")
-    return FeatureFile(to_features(loaded.to(torch.float32).numpy().copy()))
+    values = loaded.to(torch.float32).numpy().copy()
+    return to_vector(values) if is_vector(values.shape, whole) else FeatureFile(to_features(values))
 
 
 def _tensor_bytes(path: Path) -> int:
