@@ -104,7 +104,7 @@ OPTIONS: dict[tuple[ComponentKind, str], Callable[[Path], dict[str, Any]]] = {
 }
 
 # Components that stand for results made elsewhere: they can do nothing themselves, which their own tests show.
-STAND_INS: set[tuple[ComponentKind, str]] = {("selector", "imported"), ("featurizer", "imported")}
+STAND_INS: set[tuple[ComponentKind, str]] = {(kind, "imported") for kind in ("selector", "featurizer", "encoder")}
 
 # Networks of millions of weights, and a server that makes a collection: a check takes a second or two.
 LARGE: set[tuple[ComponentKind, str]] = {

@@ -5,6 +5,7 @@ DIR/cells/KEY/cell.json      what the cell is, and what it cost
 DIR/cells/KEY/hits.csv, candidates.csv   ranked lists, and how often each slide could be found (kind `retrieval`)
 DIR/cells/KEY/predictions.csv   (kind `classification`)
 DIR/cells/KEY/training.csv, values.npz   (kind `training`)
+DIR/cards/ENGINE.json        what a reader must know about an engine, in a submission
 """
 
 from __future__ import annotations
@@ -17,8 +18,10 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 from slideseek.config import parse_toml
 from slideseek.errors import SlideseekError
+from slideseek_apps.bench.encoder_cards import cards_of
 from slideseek_apps.bench.hub_counts import Candidates, read_candidates
 from slideseek_apps.bench.ranked_lists import QueryHits, read_hits, read_rows
+from slideseek_apps.bench.records import EncoderCard, check_form
 
 if TYPE_CHECKING:
     from slideseek.types import Float64
@@ -137,11 +140,13 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """The content of a results folder. superseded: number of cells left out for newer ones of the same name."""
+    """The content of a results folder. superseded: number of cells left out for newer ones of the same name. cards: by
+    engine, where it was submitted."""
 
     title: str
     cells: tuple[Cell, ...]
     superseded: int = 0
+    cards: Mapping[str, EncoderCard] = field(default_factory=dict)
 
 
 def read_cells(folder: Path) -> list[Cell]:
@@ -172,7 +177,7 @@ def read_results(folder: Path) -> Results:
         return (*place, list(cell.sweep), [_rank(value) for value in cell.sweep.values()])
 
     title = str(config.get("title") or config.get("name") or folder.resolve().name)
-    return Results(title, tuple(sorted(cells, key=order)), len(found) - len(cells))
+    return Results(title, tuple(sorted(cells, key=order)), len(found) - len(cells), cards_of(folder))
 
 
 def merge_results(results: Sequence[Results]) -> Results:
@@ -213,6 +218,7 @@ def read_cell(folder: Path) -> Cell:
             )
         if record["kind"] not in CELL_KINDS:
             raise SlideseekError(f"{path}: kind {record['kind']!r} is none of {', '.join(CELL_KINDS)}")
+        check_form("cell", record, str(path), "remove its folder and run again")
         dataset, protocol = record["dataset"], record["protocol"]
         return Cell(
             folder,

@@ -1,4 +1,4 @@
-"""Export codes as one `.npz` file that NumPy reads without pickle."""
+"""Export codes as one `.npz` file that NumPy reads without pickle, or as Parquet."""
 
 from __future__ import annotations
 
@@ -12,18 +12,31 @@ from slideseek.archive.files import replacing
 from slideseek.archive.manifest import Problem
 from slideseek.archive.payloads import unpack_code
 from slideseek.engine import Engine
-from slideseek.errors import SlideseekError
+from slideseek.errors import SlideseekError, UsageError
 from slideseek.indexing.stage_cache import StageCache
 from slideseek.types import Code, CodeSpec
 from slideseek_apps.interchange.export_output import Destination, ExportSummary, SlideChoice
+from slideseek_apps.interchange.tables import write_table
 
-NAME = "codes.npz"
 
-
-def export_codes(archive: Archive, engine: Engine, choice: SlideChoice, destination: Destination) -> ExportSummary:
-    """Write the codes of slides. A damaged code is a problem; the others are written."""
-    (path,) = destination.claim([NAME])
+def export_codes(
+    archive: Archive, engine: Engine, choice: SlideChoice, destination: Destination, suffix: str = "npz"
+) -> ExportSummary:
+    """Write the codes of slides, as `.npz` or, one row per code, as `.parquet`."""
+    (path,) = destination.claim([f"codes.{suffix}"])
     summary = ExportSummary()
+    table = stored_codes(archive, engine, choice, summary)
+    if suffix == "parquet":
+        write_table(path, table.columns())
+    else:
+        with replacing(path) as temporary, temporary.open("wb") as stream:
+            np.savez(stream, allow_pickle=False, **table.arrays())
+    summary.wrote(path, *table.ids)
+    return summary
+
+
+def stored_codes(archive: Archive, engine: Engine, choice: SlideChoice, summary: ExportSummary) -> CodeTable:
+    """Return the codes of slides. A damaged code is a problem; the others are returned."""
     stages = StageCache(archive, summary.notes.append)
     table = CodeTable(engine.spec)
     missing: list[str] = []
@@ -37,10 +50,7 @@ def export_codes(archive: Archive, engine: Engine, choice: SlideChoice, destinat
         except SlideseekError as error:
             summary.problems.append(Problem(row.id, error.cause, error.fix))
     choice.leave_out(missing, f"code of engine {engine.name!r}", "run 'slideseek build'", summary)
-    with replacing(path) as temporary, temporary.open("wb") as stream:
-        np.savez(stream, allow_pickle=False, **table.arrays())
-    summary.wrote(path, *table.ids)
-    return summary
+    return table
 
 
 class CodeTable:
@@ -95,3 +105,10 @@ class CodeTable:
             "indptr": np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
             "shape": np.array([len(counts), columns]),
         }
+
+    def columns(self) -> dict[str, list[Any]]:
+        """Return one row per code: slide_id, space, and `code`, a list of values (of bytes for bits)."""
+        if self._spec.kind == "sparse":
+            raise UsageError("sparse codes have no rows of equal length in Parquet", "export them as npz or h5ad")
+        each = [(i, space, row) for i, space, rows in zip(self.ids, self._spaces, self._rows) for row in rows]
+        return {"slide_id": [i for i, _, _ in each], "space": [s for _, s, _ in each], "code": [r for _, _, r in each]}

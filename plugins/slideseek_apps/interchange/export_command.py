@@ -1,4 +1,4 @@
-"""`slideseek export`: write features, patches, codes and the table of slides for other tools."""
+"""`slideseek export`: write features, patches, codes, hits and the table of slides for other tools."""
 
 from __future__ import annotations
 
@@ -10,9 +10,18 @@ from slideseek.cli import EXIT_FAILED_SLIDES
 from slideseek.cli.options import archive_option, json_option, open_archive
 from slideseek.cli.output import print_json, say, say_problem
 
+FORMATS = {
+    "features": ("h5",),
+    "patches": ("geojson",),
+    "codes": ("npz", "h5ad", "parquet"),
+    "hits": ("csv", "parquet"),
+    "table": ("csv", "parquet"),
+}
+"""The formats of each export; the first one is the default."""
+
 
 @click.command()
-@click.argument("what", type=click.Choice(["features", "patches", "codes", "table"]))
+@click.argument("what", type=click.Choice(list(FORMATS)))
 @click.argument("slides", nargs=-1)
 @archive_option
 @click.option("--engine", "name", help="The engine whose results to export (default: the first one configured).")
@@ -24,33 +33,64 @@ from slideseek.cli.output import print_json, say, say_problem
     type=click.Path(path_type=Path),
     help="Output folder. Created if it does not exist.",
 )
+@click.option("--format", "suffix", help="codes: npz, h5ad or parquet; hits and table: csv or parquet.")
+@click.option("-k", type=click.IntRange(1, 1000), default=10, show_default=True, help="Number of hits per slide.")
+@click.option("--vertical", is_flag=True, help="Hits within the site of each slide only.")
 @click.option("--force", is_flag=True, help="Replace existing files.")
 @json_option
 def command(
-    what: str, slides: tuple[str, ...], folder: Path | None, name: str | None, output: Path, force: bool, as_json: bool
+    what: str,
+    slides: tuple[str, ...],
+    folder: Path | None,
+    name: str | None,
+    output: Path,
+    suffix: str | None,
+    k: int,
+    vertical: bool,
+    force: bool,
+    as_json: bool,
 ) -> int:
     """Export the results of SLIDES (ids), or of all slides that have them, for other tools.
 
     features: one HDF5 file per slide, as TRIDENT writes them. patches: one GeoJSON file per slide, for QuPath. codes:
-    one .npz file. table: one CSV file with the metadata of the slides and their state in every engine (or in --engine).
+    one .npz file; as h5ad, an AnnData file with slides as rows, codes in obsm and hits in obsp and uns. hits: the
+    nearest slides of other patients for every slide, a CSV that 'slideseek bench score' reads. table: one CSV file with
+    the metadata of the slides and their state in every engine (or in --engine).
     """
     from dataclasses import asdict
 
+    from slideseek.errors import UsageError
     from slideseek.indexing.live_index import open_engine
+    from slideseek.searching.searcher import Mode
+    from slideseek_apps.interchange.export_anndata import export_anndata
     from slideseek_apps.interchange.export_codes import export_codes
     from slideseek_apps.interchange.export_features import export_features
+    from slideseek_apps.interchange.export_hits import export_hits
     from slideseek_apps.interchange.export_output import Destination, SlideChoice
     from slideseek_apps.interchange.export_patches import export_patches
     from slideseek_apps.interchange.export_table import export_table
 
+    form = suffix or FORMATS[what][0]
+    if form not in FORMATS[what]:
+        raise UsageError(f"{what} cannot be written as {form!r}", f"--format is one of: {', '.join(FORMATS[what])}")
+    mode: Mode = "vertical" if vertical else "horizontal"
     with open_archive(folder) as archive:
         choice, destination = SlideChoice.of(archive, slides), Destination(output, force)
         config = archive.config.engine(name)
         if what == "table":
-            summary = export_table(archive, name and config.name, choice, destination)
+            summary = export_table(archive, name and config.name, choice, destination, form)
+        elif what == "hits":
+            summary = export_hits(archive, config.name, choice, destination, k, mode, form)
         else:
-            export = {"features": export_features, "patches": export_patches, "codes": export_codes}[what]
-            summary = export(archive, open_engine(archive, config, archive.registry()), choice, destination)
+            engine = open_engine(archive, config, archive.registry())
+            if what == "features":
+                summary = export_features(archive, engine, choice, destination)
+            elif what == "patches":
+                summary = export_patches(archive, engine, choice, destination)
+            elif form == "h5ad":
+                summary = export_anndata(archive, engine, choice, destination, k, mode)
+            else:
+                summary = export_codes(archive, engine, choice, destination, form)
     if as_json:
         print_json({"what": what, **asdict(summary)})
         return EXIT_FAILED_SLIDES if summary.problems else 0

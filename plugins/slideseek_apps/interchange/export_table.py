@@ -1,37 +1,36 @@
-"""Export the slides of an archive as CSV: their metadata, and their state in each engine."""
+"""Export the slides of an archive as CSV or Parquet: their metadata, and their state in each engine."""
 
 from __future__ import annotations
 
-import csv
-
 from slideseek.archive.archive import Archive
-from slideseek.archive.files import replacing
 from slideseek.indexing.status import archive_status
 from slideseek.types import SlideRecord
 from slideseek_apps.interchange.export_output import Destination, ExportSummary, SlideChoice
+from slideseek_apps.interchange.tables import write_table
 
-NAME = "slides.csv"
 HEADINGS = ("slide_id", "path", "case_id", "primary_site", "diagnosis", "center", "mpp", "contours")
 """Headings of a manifest, so the table can be used as one."""
 
 
-def export_table(archive: Archive, engine: str | None, choice: SlideChoice, destination: Destination) -> ExportSummary:
-    """Write one row per slide. engine: the one whose state to include, None for all."""
+def export_table(
+    archive: Archive, engine: str | None, choice: SlideChoice, destination: Destination, suffix: str = "csv"
+) -> ExportSummary:
+    """Write one row per slide, as `.csv` or `.parquet`. engine: the one whose state to include, None for all."""
     summary = ExportSummary()
     status = archive_status(archive)
     engines = [found["name"] for found in status["engines"] if engine in (None, found["name"])]
     states = {slide["id"]: slide for slide in status["slides"]}
     records = [row.record for row in choice.rows]
     free = sorted({name for record in records for name in record.columns})
-    (path,) = destination.claim([NAME])
-    with replacing(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as stream:
-        writer = csv.writer(stream, lineterminator="\n")
-        writer.writerow([*HEADINGS, *free, *(f"state of {name}" for name in engines), "cause", "fix"])
-        for record in records:
-            state = states[record.id]
-            failure = state["failure"] or {"cause": "", "fix": ""}
-            stands = [*(state["engines"][name]["state"] for name in engines), failure["cause"], failure["fix"]]
-            writer.writerow([*_known(archive, record), *(record.columns.get(name, "") for name in free), *stands])
+    (path,) = destination.claim([f"slides.{suffix}"])
+    names = [*HEADINGS, *free, *(f"state of {name}" for name in engines), "cause", "fix"]
+    rows = []
+    for record in records:
+        state = states[record.id]
+        failure = state["failure"] or {"cause": "", "fix": ""}
+        stands = [*(state["engines"][name]["state"] for name in engines), failure["cause"], failure["fix"]]
+        rows.append([*_known(archive, record), *(str(record.columns.get(name, "")) for name in free), *stands])
+    write_table(path, {name: [row[i] for row in rows] for i, name in enumerate(names)})
     summary.wrote(path, *(record.id for record in records))
     return summary
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from slideseek.archive.archive import Archive
 from slideseek.archive.manifest import Manifest, ManifestRow, Problem
 from slideseek.archive.slide_table import SlideRow
+from slideseek.digests import digest
 from slideseek.slides.content_fingerprint import fingerprint
 from slideseek.types import SlideRecord
 from slideseek_apps.interchange.feature_readers import Entry, stands_for_features
@@ -89,7 +90,14 @@ def slide_row(archive: Archive, candidate: Candidate) -> SlideRow:
             return replace(before, record=record)
     stat = file.stat()
     record = replace(record, path=archive.portable_path(file))
-    return SlideRow(record, fingerprint(file), stat.st_size, stat.st_mtime_ns)
+    return SlideRow(record, _fingerprint(candidate.entry), stat.st_size, stat.st_mtime_ns)
+
+
+def _fingerprint(entry: Entry) -> str:
+    """Return the fingerprint of a slide's features. Slides with the same one count as copies, so where one file stands
+    for several slides, or for a Zarr store of many files, the slide's name is part of it."""
+    of_file = fingerprint(entry.file)
+    return f"sha256:{digest([of_file, entry.slide])}" if entry.part.slide or entry.file != entry.path else of_file
 
 
 def _of_manifest(

@@ -13,6 +13,7 @@ from slideseek.indexing.live_index import open_engine
 from slideseek.indexing.stage_cache import StageCache
 from slideseek.plugins import load_registry
 from slideseek.types import Code, CodeSpec
+from slideseek_apps.bench.ranked_lists import read_hits
 from slideseek_apps.interchange.export_codes import CodeTable
 
 
@@ -187,3 +188,52 @@ def test_wrong_arguments(tiny_archive, tmp_path, slideseek):
     done = slideseek("export", "codes", "-a", tiny_archive, "-o", tmp_path / "file")
     assert done.code == 2 and "is not a folder" in done.err
     assert not (tmp_path / "x").exists()
+
+
+def test_hits_are_ranked_lists_that_can_be_scored(tiny_archive, tmp_path, slideseek):
+    done = slideseek("export", "hits", "-a", tiny_archive, "--engine", "mean", "-o", tmp_path, "-k", "3")
+    assert done.code == 0, done.err
+    lists = {query.query_id: query for query in read_hits(tmp_path / "hits.csv")}
+    answer = slideseek("search", "s0", "-a", tiny_archive, "--engine", "mean", "-k", "3", "--json").json
+    assert [(hit.slide_id, hit.distance) for hit in lists["s0"].hits] == [
+        (hit["slide"]["id"], hit["distance"]) for hit in answer["hits"]
+    ]
+    assert slideseek("bench", "score", tmp_path / "hits.csv", "--json").json["queries"] == len(lists) == 8
+    wrong = slideseek("export", "hits", "-a", tiny_archive, "-o", tmp_path, "--format", "npz")
+    assert wrong.code == 2 and "--format is one of: csv, parquet" in wrong.err
+
+
+def test_parquet_has_what_csv_has(tiny_archive, tmp_path, slideseek, codes_of):
+    parquet = pytest.importorskip("pyarrow.parquet", reason="the extra 'interchange' is not installed")
+    for what in ("hits", "table"):
+        for form in ("csv", "parquet"):
+            args = ("export", what, "-a", tiny_archive, "--engine", "mean", "-o", tmp_path, "--format", form)
+            assert slideseek(*args).code == 0
+    for name in ("hits", "slides"):
+        with (tmp_path / f"{name}.csv").open(encoding="utf-8", newline="") as stream:
+            plain = list(csv.DictReader(stream))
+        rows = parquet.read_table(tmp_path / f"{name}.parquet").to_pylist()
+        assert [{key: "" if value is None else str(value) for key, value in row.items()} for row in rows] == plain
+    slideseek("export", "codes", "-a", tiny_archive, "-o", tmp_path, "--format", "parquet")
+    table = parquet.read_table(tmp_path / "codes.parquet").to_pylist()
+    for slide, rows in codes_of(tiny_archive, "bars").items():
+        assert [row["code"] for row in table if row["slide_id"] == slide] == rows.tolist()
+
+
+def test_anndata_has_slides_codes_and_hits(tiny_archive, tmp_path, slideseek, codes_of):
+    anndata = pytest.importorskip("anndata", reason="the extra 'interchange' is not installed")
+    args = ("export", "codes", "-a", tiny_archive, "-o", tmp_path, "--format", "h5ad", "-k", "3")
+    several = slideseek(*args, "--engine", "bars")
+    assert several.code == 2 and "several codes per slide" in several.err and "as npz" in several.err
+    assert slideseek(*args, "--engine", "mean").code == 0
+    table = anndata.read_h5ad(tmp_path / "slides.h5ad")
+    codes = codes_of(tiny_archive, "mean")
+    assert list(table.obs_names) == sorted(codes) and table.uns["slideseek"]["engine"] == "mean"
+    assert all(np.array_equal(table.obsm["codes"][i], codes[name][0]) for i, name in enumerate(table.obs_names))
+    answer = slideseek("search", "s0", "-a", tiny_archive, "--engine", "mean", "-k", "3", "--json").json["hits"]
+    row = table.obs_names.get_loc("s0")
+    assert table.uns["hits"]["ids"][row].tolist() == [hit["slide"]["id"] for hit in answer]
+    for hit in answer:
+        column = table.obs_names.get_loc(hit["slide"]["id"])
+        assert table.obsp["distances"][row, column] == hit["distance"]
+    assert set(table.obs["site"]) == {"colon", "lung"}

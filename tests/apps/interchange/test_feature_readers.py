@@ -191,10 +191,6 @@ def infinite(path):
     h5(path, np.full((6, 5), 1e300))
 
 
-def one_vector(path):
-    h5(path, FEATURES[0])
-
-
 def no_patches(path):
     h5(path, FEATURES[:0], XY[:0])
 
@@ -254,7 +250,6 @@ HDF5_TRAPS = {
     half_written: "'features' is incomplete: parts of it were never written",
     not_a_number: "1 of its values are not finite, the first in row 3",
     infinite: "30 of its values are not finite, the first in row 0",
-    one_vector: "one vector for the whole slide, not one per patch",
     no_patches: "it has no patches",
     no_features: "'features' is missing",
     whole_numbers: "'features' is int32, not floats",
@@ -394,7 +389,6 @@ def more_rows(structure):
 TENSOR_TRAPS = {
     "dictionary": (lambda path: torch.save({"x": torch.ones(2, 2)}, path), "it holds a dict, not one tensor"),
     "list": (lambda path: torch.save([torch.ones(2, 2)], path), "it holds a list, not one tensor"),
-    "vector": (lambda path: torch.save(torch.ones(4), path), "one vector for the whole slide"),
     "integers": (lambda path: torch.save(torch.ones(4, 2, dtype=torch.int64), path), "torch.int64, not floats"),
     "not finite": (lambda path: torch.save(torch.full((4, 2), torch.inf), path), "8 of its values are not finite"),
     "one row said to be many": (

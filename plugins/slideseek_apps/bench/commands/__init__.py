@@ -9,7 +9,7 @@ import importlib
 
 import click
 
-SUBCOMMANDS = ("run", "score", "report", "leaderboard", "check", "paper")
+SUBCOMMANDS = ("run", "score", "report", "submit", "leaderboard", "check", "paper")
 
 
 @click.group()

@@ -11,6 +11,7 @@ from slideseek_apps.bench.report.comparisons import compare_variants
 from slideseek_apps.bench.report.conventions import conventions_table
 from slideseek_apps.bench.report.figures import Figure, engines_figure, size_figure, sweep_figures
 from slideseek_apps.bench.report.hub_table import hub_table
+from slideseek_apps.bench.report.ranks import ranks_table
 from slideseek_apps.bench.report.retrieval_tables import SectionTables
 from slideseek_apps.bench.report.sections import OnStep, Section, heading, make_sections, silent
 from slideseek_apps.bench.report.settings import ReportSettings
@@ -75,10 +76,10 @@ def _retrieval(section: Section, settings: ReportSettings, on_step: OnStep) -> P
     if size is not None:
         figures.append(size)
     if not section.cells[0].control:
-        compared = compare_variants(tables, shown if len(shown) > 1 else section.variants, on_step)
-        made += [compared] if compared else []
-        counted = hub_table(section, settings.k)
-        made += [counted] if counted else []
+        ordered = shown if len(shown) > 1 else section.variants
+        compared = compare_variants(tables, ordered, on_step)
+        ranks = ranks_table(tables, ordered)
+        made += [table for table in (compared, ranks, hub_table(section, settings.k)) if table]
     on_step(f"{section.name}: every convention")
     made.append(conventions_table(section, settings))
     return Part(section.name, _section_facts(section), tuple(made), tuple(figures))

@@ -74,7 +74,7 @@ def shared_sums(
         common = set(one.ids) & set(other.ids)
         if common:
             for stack, lists in zip(stacks, (one, other)):
-                stack.append(sums(_restrict(section, lists, common)))
+                stack.append(sums(restrict(section, lists, common)))
     return (np.stack(stacks[0]), np.stack(stacks[1])) if stacks[0] else None
 
 
@@ -98,7 +98,8 @@ def _seed_pairs(first: VariantResults, second: VariantResults) -> list[tuple[Lis
     return [(lists, by_seed[seed]) for seed, lists in zip(first.seeds, first.lists) if seed in by_seed]
 
 
-def _restrict(section: Section, lists: ListSums, ids: set[str]) -> ListSums:
+def restrict(section: Section, lists: ListSums, ids: set[str]) -> ListSums:
+    """Return the lists of some queries alone."""
     if len(ids) == len(lists.ids):
         return lists
     queries = [query for query in lists.queries if query.query_id in ids]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from markupsafe import Markup
@@ -14,7 +14,10 @@ from slideseek.errors import SlideseekError
 from slideseek.types import Float64, Int64
 from slideseek_apps.bench import class_sums
 from slideseek_apps.bench.class_sums import Statistic, macro, weighted
+from slideseek_apps.bench.rank_stability import Stability
+from slideseek_apps.bench.records import EncoderCard
 from slideseek_apps.bench.report.page import resource, style, template
+from slideseek_apps.bench.report.ranks import stability_of
 from slideseek_apps.bench.report.retrieval_tables import SectionTables
 from slideseek_apps.bench.report.sections import CODE_SIZE, SEARCH_TIME, Section, VariantResults, make_sections
 from slideseek_apps.bench.report.settings import ReportSettings
@@ -22,6 +25,7 @@ from slideseek_apps.bench.report.table import Number
 from slideseek_apps.bench.results import Results
 
 ALL_SITES = "all sites"
+_MARK = "\0"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +33,8 @@ class Standing:
     """One row: a variant under one protocol, over all sites or in one.
 
     dataset: name and the start of its fingerprint, since different slides may have the same name. source: the title of
-    the results it comes from.
+    the results it comes from. first: probability in percent to be first among the variants of the same dataset and
+    protocol. top: whether it is in the top group. card: of its engine, where it was submitted.
     """
 
     engine: str
@@ -44,6 +49,9 @@ class Standing:
     accuracy: Number
     milliseconds: Number
     bytes_per_slide: Number
+    first: Number = field(default_factory=lambda: Number(None))
+    top: bool = False
+    card: EncoderCard | None = None
 
     @property
     def words(self) -> str:
@@ -53,12 +61,14 @@ class Standing:
 
 def make_standings(results: Sequence[Results], settings: ReportSettings) -> list[Standing]:
     """Return the standings of all retrieval cells, best macro F1 first within dataset, protocol and site."""
-    found = [
-        standing
-        for result in results
-        for section in make_sections([cell for cell in result.cells if not cell.control])
-        for standing in _of_section(result.title, section, settings)
+    # Variants of all results share a section, so that they are compared on the same draws; a name may occur in several.
+    cells = [
+        replace(cell, name=f"{number}{_MARK}{cell.name}")
+        for number, result in enumerate(results)
+        for cell in result.cells
+        if not cell.control
     ]
+    found = [standing for section in make_sections(cells) for standing in _of_section(results, section, settings)]
     if not found:
         raise SlideseekError("there is nothing to rank: no retrieval cells", "name folders with retrieval results")
     places = {name: i for i, name in enumerate(dict.fromkeys((s.dataset, s.protocol) for s in found))}
@@ -85,24 +95,34 @@ def render_leaderboard(title: str, standings: Sequence[Standing], settings: Repo
     )
 
 
-def _of_section(source: str, section: Section, settings: ReportSettings) -> list[Standing]:
+def _of_section(results: Sequence[Results], section: Section, settings: ReportSettings) -> list[Standing]:
     tables = SectionTables(section, settings)
+    places_of = stability_of(tables, section.variants)
     sites: dict[str, list[int]] = {ALL_SITES: list(range(len(section.classes)))}
     for i, (site, label) in enumerate(section.classes):
         sites.setdefault(site or label, []).append(i)
     if not section.by_site and section.cells[0].protocol.target != "site":
         sites = {ALL_SITES: sites[ALL_SITES]}
     return [
-        _standing(source, section, tables, variant, site, np.array(places))
+        _standing(results, section, tables, variant, site, np.array(places), places_of.get(variant.name))
         for variant in section.variants
         for site, places in sites.items()
     ]
 
 
 def _standing(
-    source: str, section: Section, tables: SectionTables, variant: VariantResults, site: str, places: Int64
+    results: Sequence[Results],
+    section: Section,
+    tables: SectionTables,
+    variant: VariantResults,
+    site: str,
+    places: Int64,
+    stability: Stability | None,
 ) -> Standing:
     cell = section.cells[0]
+    number_of, _, name = variant.name.partition(_MARK)
+    result = results[int(number_of)]
+    overall = stability if site == ALL_SITES else None
     estimates = tables.estimates[variant.name]
 
     def number(statistic: Statistic) -> Number:
@@ -112,8 +132,8 @@ def _standing(
         return estimates.number(*tables.votes(), within)
 
     return Standing(
-        variant.name,
-        source,
+        name,
+        result.title,
         " ".join(part for part in (cell.dataset.name, cell.dataset.fingerprint[:8]) if part),
         cell.protocol.title,
         site,
@@ -124,4 +144,7 @@ def _standing(
         number(class_sums.accuracy),
         variant.cost(SEARCH_TIME.of),
         variant.cost(CODE_SIZE.of),
+        Number(100 * overall.first if overall else None, digits=1),
+        overall.top if overall else False,
+        result.cards.get(variant.first.engine),
     )

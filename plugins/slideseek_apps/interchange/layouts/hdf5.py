@@ -12,7 +12,6 @@ from slideseek_apps.interchange.layouts import atlaspatch, stamp, trident
 from slideseek_apps.interchange.layouts.part import Part
 
 
-
 class Layout(Protocol):
     """A module that reads the HDF5 files of one tool."""
 

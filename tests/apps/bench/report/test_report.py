@@ -37,11 +37,11 @@ def test_the_cells_decide_what_is_shown(report):
     shown = {part.heading: ([t.key for t in part.tables], [f.key for f in part.figures]) for part in report.parts}
     assert shown == {
         "simulated, vertical": (
-            ["overview", "classes", "sweep-lambda", "sweep-bits", "comparisons", "conventions"],
+            ["overview", "classes", "sweep-lambda", "sweep-bits", "comparisons", "ranks", "conventions"],
             ["engines", "sweep-lambda", "sweep-bits", "time-bits", "size", "values", "gradient"],
         ),
         "simulated, horizontal": (
-            ["overview", "classes", "comparisons", "conventions", "classification"],
+            ["overview", "classes", "comparisons", "ranks", "conventions", "classification"],
             ["engines"],
         ),
         "simulated, vertical: shuffled-label control": (["overview", "classes", "conventions"], []),
@@ -93,6 +93,14 @@ def test_every_pair_of_plain_engines_is_compared_once(report):
     pairs = {frozenset(row.heads) for row in compared.rows}
     assert len(pairs) == len(compared.rows) == 6 * 5 / 2
     assert "15 comparisons" in compared.caption
+
+
+def test_the_order_of_plain_engines_has_a_top_group(report):
+    ranks = table(report.parts[0], "ranks")
+    assert len(ranks.rows) == 6 and "sites are drawn with replacement (3 here)" in ranks.caption
+    f1, first, _, group = zip(*(row.entries for row in ranks.rows))
+    assert [number.value for number in f1] == sorted((number.value for number in f1), reverse=True)
+    assert sum(number.value for number in first) == pytest.approx(100) and group[0] == "yes"
 
 
 def test_against_compares_with_one(small_results, slideseek):
@@ -194,7 +202,7 @@ def test_the_page_is_whole_and_needs_nothing(report):
     assert tags.references == []
     assert "script" not in tags.seen
     assert tags.seen.count("svg") == 8
-    assert tags.seen.count("table") == 14
+    assert tags.seen.count("table") == 16
     assert tags.seen.count("details") == 3
     assert "url(" not in page
     assert "prefers-color-scheme: dark" in page
@@ -216,7 +224,7 @@ def test_names_from_cells_are_escaped_everywhere(simulation):
 def test_latex_rows_have_as_many_cells_as_columns(report):
     text = render(report, "latex")
     blocks = re.findall(r"\\begin\{tabular\}\{@\{\}([lr]+)@\{\}\}(.*?)\\end\{tabular\}", text, re.DOTALL)
-    assert len(blocks) == 11
+    assert len(blocks) == 13
     for spec, body in blocks:
         for line in body.splitlines():
             if line.endswith(r"\\") and "multicolumn" not in line:
@@ -227,7 +235,7 @@ def test_latex_rows_have_as_many_cells_as_columns(report):
 
 def test_markdown_rows_have_as_many_cells_as_columns(report):
     blocks = re.findall(r"(?:^\|.*\n)+", render(report, "markdown"), re.MULTILINE)
-    assert len(blocks) == 14
+    assert len(blocks) == 16
     for block in blocks:
         assert len({line.count("|") for line in block.splitlines()}) == 1
 
