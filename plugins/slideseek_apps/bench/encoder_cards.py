@@ -73,7 +73,7 @@ def _card(path: Path, number: int, table: Any) -> EncoderCard:
     if weights:
         file = path.parent / str(weights)
         if not file.is_file():
-            raise UsageError(f"{path}, card {number}: there are no weights at {file}", "correct `weights`")
+            raise UsageError(f"{path}, card {number}: {file} does not exist", "correct `weights`")
         record["weights_sha256"] = sha256_file(file)
     elif "weights_sha256" not in record:
         record["weights_sha256"] = ""

@@ -13,12 +13,16 @@ SAMPLE = 50
 """Feature files to read unless all are requested. Reading all may take hours."""
 
 STAGES: tuple[Stage, ...] = ("select", "featurize", "encode")
+PLACELESS = "imported without coords"
+"""The note of 'slideseek import' on a selection of which it keeps no positions: it has no payload to miss."""
+
 _FIX = "run 'slideseek build --verify' to compute them again; check the disk"
 
 
 def look_at_payloads(archive: Archive, everything: bool) -> Iterator[Finding]:
     """Yield how many payloads are missing or damaged. everything: read all feature files, else a sample of `SAMPLE`."""
-    keys = [record.key for record in archive.catalog.stages() if record.status == "done" and record.stage in STAGES]
+    done = [record for record in archive.catalog.stages() if record.status == "done" and record.stage in STAGES]
+    keys = [record.key for record in done if not (record.stage == "select" and PLACELESS in record.notes)]
     inside: dict[str, list[bool]] = {"patches": [], "code": []}
     files: list[Payload] = []
     absent = 0

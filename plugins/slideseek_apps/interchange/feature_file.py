@@ -22,7 +22,7 @@ class FeatureFile:
     Zero means not stated. side: of a patch in pixels, at the resolution it was read at. extent: the same side in
     level-0 pixels. slide_mpp: µm per level-0 pixel. magnification: of level 0. mpp: float64 (n,), of each patch.
     places: float64 (n, 2), instead of xy: the same positions in another unit. unit: µm per such unit. whole: the one
-    row of features describes the whole slide, so there are no patches. parts: widths of vectors by several encoders.
+    row of features describes the whole slide, not a patch. parts: widths of vectors by several encoders.
     """
 
     features: Float32

@@ -5,14 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
+
 from slideseek.errors import SlideseekError
-from slideseek.interfaces import Encoder
-from slideseek.types import Bag, Code, CodeSpec
+from slideseek.interfaces import Attributable
+from slideseek.types import Bag, Code, CodeSpec, Float64
+from slideseek_components.encoders.attribution import directions
 from slideseek_components.encoders.bags import finite_features
 
 
 @dataclass
-class Imported(Encoder):
+class Imported(Attributable):
     """Take the one vector of a slide, such as TITAN, PRISM or CHIEF computes, as its code, unchanged.
 
     'slideseek import' stores such a vector as a bag of one row. Vectors by several encoders can be imported side by
@@ -47,6 +50,12 @@ class Imported(Encoder):
             )
         self.spec(bag.width)
         return Code(bag.slide_id, row[:, self.start : self._end(bag.width)].copy())
+
+    def contributions(self, bag: Bag, code: Code) -> Float64:
+        """Return the cosine of the bag's code and `code`: all of it belongs to the one row."""
+        mine = self.encode(bag)
+        row = mine.rows[0].astype(np.float64)
+        return np.array([float((row * directions(bag, mine, row, code)).sum())])
 
     def _end(self, width: int) -> int:
         return self.start + self.length if self.length else width

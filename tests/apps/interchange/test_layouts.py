@@ -108,6 +108,8 @@ def test_vectors_of_whole_slides(tmp_path, slideseek, bags, listed, codes_of, wr
     assert [hit["slide"]["id"] for hit in hits] == ["b", "c"] and hits[0]["distance"] < 0.1 < hits[1]["distance"]
     refused = slideseek("export", "patches", "-a", archive, "-o", tmp_path / "out")
     assert refused.code == 1 and "no slide has patches" in refused.err
+    health = slideseek("doctor", archive, "--json").json
+    assert not [found for found in health["findings"] if found["level"] == "fail"], "nothing is missing"
 
 
 def test_vectors_side_by_side_are_joined_and_reranked(tmp_path, slideseek, bags, listed, codes_of):
@@ -142,6 +144,43 @@ def test_a_benchmark_takes_them_too(tmp_path, bags, listed):
     assert FeatureFolder.recognises(foreign.trident_vectors(tmp_path / "vectors", bags))
     source = FeatureFolder(folder, listed).load(load_registry())
     assert source.bags["a"].features.shape == (12, 24) and not source.problems
+
+
+def test_vectors_are_compared_in_a_benchmark(tmp_path, slideseek):
+    """Vectors of two classes, a patient per slide: the encoder `imported` and bits made of it both tell them apart."""
+    rng = np.random.default_rng(3)
+    rows = ["slide_id,case_id,primary_site,diagnosis"]
+    bags = {}
+    for number in range(12):
+        move = np.eye(8)[number % 2] * 6
+        bags[f"s{number:02d}"] = ((rng.normal(size=(3, 8)) + move).astype(np.float32), np.zeros((3, 2), np.int64))
+        rows.append(f"s{number:02d},p{number},lung,{'xy'[number % 2]}")
+    folder = foreign.trident_vectors(tmp_path / "job", bags) / "20x_512px_0px_overlap" / "slide_features_titan"
+    (tmp_path / "slides.csv").write_text("\n".join(rows) + "\n")
+    (tmp_path / "bench.toml").write_text(
+        '[[protocol]]\nname = "vertical"\n[[engine]]\nname = "titan"\nencoder = "imported"\n'
+        '[[engine]]\nname = "half"\nencoder = { use = "imported", length = 4 }\n'
+    )
+    manifest = f"dataset.manifest={tmp_path / 'slides.csv'}"
+    done = slideseek(
+        *(
+            "bench",
+            "run",
+            tmp_path / "bench.toml",
+            "--data",
+            folder,
+            "--set",
+            manifest,
+            "-o",
+            tmp_path / "out",
+            "--json",
+        )
+    )
+    assert done.code == 0, done.err
+    assert slideseek("bench", "leaderboard", tmp_path / "out", "-o", tmp_path / "page.html").code == 0
+    report = slideseek("bench", "report", tmp_path / "out", "--format", "json").json
+    overview = next(table for table in report["sections"][0]["tables"] if table["key"] == "overview")
+    assert {row["engine"] for row in overview["rows"]} == {"titan", "half"}
 
 
 def test_exported_codes_come_back_exactly(tmp_path, slideseek, bags, listed, codes_of):

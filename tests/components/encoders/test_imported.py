@@ -53,3 +53,11 @@ def test_parts_of_two_encoders_get_the_same_say():
     codes = np.concatenate([joined.encode(one).rows for one in bags])
     lengths = [np.sqrt((codes[:, part] ** 2).sum(1).mean()) for part in (slice(0, 3), slice(3, 8))]
     assert lengths[0] == pytest.approx(lengths[1], rel=1e-5)
+
+
+def test_the_whole_similarity_belongs_to_the_one_row():
+    one, other = (bag(row[None], f"s{i}") for i, row in enumerate(np.random.default_rng(2).normal(size=(2, 6))))
+    encoder = Imported(1, 4)
+    a, b = (encoder.encode(each).rows[0].astype(np.float64) for each in (one, other))
+    cosine = a @ b / np.linalg.norm(a) / np.linalg.norm(b)
+    assert encoder.contributions(one, encoder.encode(other)).tolist() == pytest.approx([cosine])
