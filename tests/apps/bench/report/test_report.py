@@ -229,7 +229,7 @@ def test_latex_rows_have_as_many_cells_as_columns(report):
         for line in body.splitlines():
             if line.endswith(r"\\") and "multicolumn" not in line:
                 assert len(re.split(r"(?<!\\)&", line)) == len(spec), line
-    assert text.count(r"\toprule") == text.count(r"\bottomrule") == 11
+    assert text.count(r"\toprule") == text.count(r"\bottomrule") == 13
     assert r"\textbf{" in text
 
 
