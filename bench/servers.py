@@ -113,7 +113,7 @@ class Milvus:
         """Start the server, wait until it answers, and return its process."""
         self.folder.mkdir(parents=True, exist_ok=True)
         self.process = subprocess.Popen(
-            [sys.executable, "-c", _MILVUS, str(self.folder), str(self.port)],
+            [sys.executable, "-c", _MILVUS, str(self.folder), str(self.port), str(_keeper())],
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
@@ -135,16 +135,23 @@ class Milvus:
             self.process.wait()
 
 
+def _keeper() -> int:
+    """Return the process that a server ends with: this one, or the one that started all test processes."""
+    return os.getppid() if "PYTEST_XDIST_WORKER" in os.environ else os.getpid()
+
+
+# A second Milvus does not start beside one that a killed run has left, so it does not outlive the run.
 _MILVUS = """
-import signal, sys, time
+import os, sys, time
 from milvus import MilvusServer, MilvusServerConfig
 config = MilvusServerConfig(data_dir=sys.argv[1], proxy_port=int(sys.argv[2]))
 config.extra_configs = {"queryCoord.checkInterval": "50", "proxy.timeTickInterval": "50"}
 server = MilvusServer(config)
 server.start()
 print("pid", server.server_proc.pid, flush=True)
-while server.running:
-    time.sleep(1)
+while server.running and os.path.exists(f"/proc/{sys.argv[3]}"):
+    time.sleep(0.5)
+server.server_proc.kill()
 """
 
 
