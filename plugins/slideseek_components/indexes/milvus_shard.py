@@ -124,7 +124,7 @@ class MilvusShard(Shard):
     def open(self) -> Shape:
         """Return the format stated in the description, and make the collection ready to search."""
         if not self._exists():
-            raise DamagedError(f"{self.name}: there is no collection {self.place}", FIX)
+            raise DamagedError(f"{self.name} has no collection {self.place}", FIX)
         self._shape = parsed_shape(self.name, self._facts())
         self._call("load_collection", timeout=60)
         return self._shape

@@ -137,7 +137,7 @@ class PostgresShard(Shard):
         """Return the format stated in the table's comment."""
         facts = self._facts()
         if facts is None:
-            raise DamagedError(f"{self.name}: there is no table {self.table}", FIX)
+            raise DamagedError(f"{self.name} has no table {self.table}", FIX)
         self._shape = parsed_shape(self.name, facts)
         return self._shape
 

@@ -162,7 +162,7 @@ def test_what_cannot_be_reached_is_one_line_and_never_a_shorter_answer(both, sli
         ("COMMENT ON TABLE {table} IS '{{\"slideseek\": 99}}'", "another version of slideseek"),
         ("DELETE FROM {table} WHERE id = (SELECT min(id) FROM {table})", "7 slides, not 8"),
         ("UPDATE {table} SET code_seal = code_seal + 1 WHERE id = (SELECT min(id) FROM {table})", "other codes"),
-        ("DROP TABLE {table}", "there is no table"),
+        ("DROP TABLE {table}", "has no table"),
     ],
 )
 def test_what_was_changed_on_a_server_is_noticed_and_saved_again(both, slideseek, postgres, damage, said):
