@@ -63,9 +63,15 @@ class Postgres:
                 user=user,
             )
         options = f'-h 127.0.0.1 -p {self.port} -c shared_buffers={self.memory} -c unix_socket_directories=""'
-        server.pg_ctl(
-            ["-w", "-o", options, "-l", str(self.folder / "log"), "start"], pgdata=self.folder, user=user, timeout=60
-        )
+        command = ["-w", "-o", options, "-l", str(self.folder / "log"), "start"]
+        for left in range(20, -1, -1):  # after a kill, the port and the folder are free a little later
+            try:
+                server.pg_ctl(command, pgdata=self.folder, user=user, timeout=60)
+                return
+            except subprocess.CalledProcessError:
+                if not left:
+                    raise
+                time.sleep(0.5)
 
     def prepare(self) -> str:
         """Start the server with the extension installed; return its connection string."""

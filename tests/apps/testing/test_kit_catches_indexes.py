@@ -3,17 +3,18 @@
 import itertools
 import json
 import pickle
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
+from uuid import uuid4
 
 import numpy as np
 import pytest
 
-from slideseek.errors import SlideseekError
-from slideseek.interfaces import BatchIndex, Fingerprinted, MeasuresSets, StatesExactness
-from slideseek.types import Code, CodeSpec, Float64, Hit, Mask
+from slideseek.errors import DamagedError, SlideseekError
+from slideseek.interfaces import BatchIndex, FiltersRows, Fingerprinted, KeptElsewhere, MeasuresSets, StatesExactness
+from slideseek.types import Code, CodeSpec, Filter, Float64, Hit, Mask, SlideRecord
 from slideseek_apps.testing import CheckFailed, index_checks
 
 
@@ -539,7 +540,94 @@ class NewFingerprint(Nearest, Fingerprinted):
         return f"made at {id(self)}"
 
 
-CORRECT = (Nearest, OnlyBits, NearestSets, FewCompared)
+@dataclass
+class Elsewhere(OnlyBits, KeptElsewhere, FiltersRows):
+    """Keeps its codes and records in a dictionary, as on a server; a save is kept until it is discarded."""
+
+    server: ClassVar[dict[str, dict[str, Any]]] = {}
+    place_: str = field(default="", init=False, repr=False, compare=False)
+    records_: dict[str, SlideRecord] = field(default_factory=dict, init=False, repr=False, compare=False)
+    described_: int = field(default=-1, init=False, repr=False, compare=False)
+
+    def settle(self, name: str) -> None:
+        self.place_ = name
+
+    @property
+    def damaged(self) -> Sequence[str]:
+        return []
+
+    def new_name(self) -> str:
+        return uuid4().hex
+
+    def save(self, folder: Path) -> None:
+        name, place = self.new_name(), self.place_ or "slideseek_toy_1"
+        self.server.setdefault(place, {})[name] = list(self.codes_), dict(self.records_), self.described_
+        (folder / "where.json").write_text(json.dumps([place, name]))
+
+    def load(self, folder: Path) -> None:
+        place, name = json.loads((folder / "where.json").read_text())
+        if name not in self.server.get(place, {}):
+            raise DamagedError("the save is gone")
+        codes, records, version = self.server[place][name]
+        self.codes_, self.records_, self.described_, self.place_ = list(codes), dict(records), version, place
+
+    def add(self, codes: Sequence[Code]) -> None:
+        super().add(codes)
+        self.described_ = -1
+
+    def remove(self, slide_ids: Sequence[str]) -> None:
+        super().remove(slide_ids)
+        self.described_ = -1
+
+    def discard(self, folder: Path) -> None:
+        place, _ = json.loads((folder / "where.json").read_text())
+        if place != self.place_ and place.rpartition("_")[0] == self.place_.rpartition("_")[0]:
+            self.server.pop(place, None)
+
+    def describe(self, records: Mapping[str, SlideRecord], version: int) -> None:
+        self.records_, self.described_ = dict(records), version
+
+    @property
+    def described(self) -> int:
+        return self.described_
+
+    def passing(self, where: Sequence[Filter]) -> Mask:
+        return np.array([all(one(self.records_[name]) for one in where) for name in self.ids], np.bool_)
+
+    def search_where(self, code: Code, k: int, where: Sequence[Filter]) -> list[Hit]:
+        return self.search(code, k, self.passing(where))
+
+    def count_where(self, where: Sequence[Filter]) -> int:
+        return int(self.passing(where).sum())
+
+
+class FiltersNothing(Elsewhere):
+    def passing(self, where: Sequence[Filter]) -> Mask:
+        return np.ones(len(self.ids), np.bool_)
+
+
+class KeepsTheFirstRecords(Elsewhere):
+    def describe(self, records: Mapping[str, SlideRecord], version: int) -> None:
+        if not self.records_:
+            super().describe(records, version)
+
+
+class WritesOverTheFirstSave(Elsewhere):
+    def new_name(self) -> str:
+        return "the only one"
+
+
+class DiscardsEverything(Elsewhere):
+    def discard(self, folder: Path) -> None:
+        self.server.clear()
+
+
+class DiscardsNothing(Elsewhere):
+    def discard(self, folder: Path) -> None:
+        pass
+
+
+CORRECT = (Nearest, OnlyBits, NearestSets, FewCompared, Elsewhere)
 
 BROKEN = (
     (NewFingerprint, "fingerprint_is_stable"),
@@ -598,6 +686,11 @@ BROKEN = (
     (EmptyCannotBeSaved, "empty_index_can_be_saved"),
     (Pickles, "index_files_hold_no_pickle"),
     (ObjectsInAnArchive, "index_files_hold_no_pickle"),
+    (FiltersNothing, "filters_equal_the_mask"),
+    (KeepsTheFirstRecords, "changed_records_are_saved"),
+    (WritesOverTheFirstSave, "earlier_save_stays_readable"),
+    (DiscardsEverything, "discarded_save_is_gone"),
+    (DiscardsNothing, "discarded_save_is_gone"),
 )
 
 

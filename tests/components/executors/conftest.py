@@ -32,8 +32,8 @@ encoder    = { use = "bovw", words = 4 }
 index      = { use = "cosine" }
 """
 SLIDES = 24
-VARIES = {"seconds", "updated", "added"}
-"""Columns of the catalogue that say when, not what."""
+VARIES = {"seconds", "updated", "added", "seal"}
+"""Columns of the catalogue that say when, not what, and the checksum of all."""
 
 
 def rows(folder: Path) -> dict[str, list[tuple]]:

@@ -10,9 +10,9 @@ import pytest
 
 from slideseek.errors import SlideError
 from slideseek.interfaces import Slide
-from slideseek.slides import resampling
 from slideseek.slides.reader import open_slide
 from slideseek.types import Float64, UInt8
+from slideseek_components.pixels import resampling
 from slideseek_components.pixels.array_slide import ArraySlide
 from slideseek_components.pixels.levels import Level, choose_level, exact_downsample
 from slideseek_components.pixels.pyramid import PyramidSlide

@@ -44,7 +44,9 @@ def test_generated_files_are_tidy(tmp_path: Path, kind: Kind) -> None:
     }
     for path in made.rglob("*.*"):
         assert not path.is_file() or "$" not in path.read_text(encoding="utf-8"), path
-        assert path.suffix != ".py" or "slideseek_components" not in path.read_text(encoding="utf-8"), path
+        # A reader builds on the library of pixels; nothing else of the components is for others.
+        text = path.read_text(encoding="utf-8").replace("slideseek_components.pixels", "")
+        assert path.suffix != ".py" or "slideseek_components" not in text, path
     source = made / "src" / "slideseek_my_own_thing"
     assert "slideseek_api = 1" in (source / "plugin.py").read_text(encoding="utf-8")
     component = (source / f"{kind}.py").read_text(encoding="utf-8")
