@@ -18,9 +18,9 @@ def blocks(page: str, language: str) -> list[str]:
 
 
 def keys(value: Any) -> Any:
-    """Return the names in JSON, without the values; the free columns of a slide vary."""
+    """Return the names in JSON, without the values; the free columns of a slide vary, and what was measured on it."""
     if isinstance(value, dict):
-        return {name: name if name == "fields" else keys(inner) for name, inner in value.items()}
+        return {name: name if name in ("fields", "measured") else keys(inner) for name, inner in value.items()}
     return [keys(value[0])] if isinstance(value, list) and value else None
 
 

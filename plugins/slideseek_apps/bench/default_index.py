@@ -16,8 +16,8 @@ def default_index(registry: Registry, spec: CodeSpec, where: str) -> ComponentCo
     """Return the index to use for codes of `spec`, with its default options.
 
     Candidates are the registered indexes on this machine that are exact and do not refuse the codes. Bundled ones come
-    first, so that installing a plugin changes no benchmark. Of these the one that takes the fewest forms of code is the most specific:
-    `sparse` before `cosine`, which would store the zeros too. The name decides what is left.
+    first, so that installing a plugin changes no benchmark. Of these the one that takes the fewest forms of code is the
+    most specific: `sparse` before `cosine`, which would store the zeros too. The name decides what is left.
 
     where: the key path for messages, such as `engine.mean.index`.
     """

@@ -250,5 +250,9 @@ def slurm(tmp_path_factory):
         for process in reversed(started):
             process.terminate()
         for process in reversed(started):
-            process.wait(20)
+            try:
+                process.wait(20)
+            except subprocess.TimeoutExpired:  # it waits for its jobs, which the test is done with
+                process.kill()
+                process.wait()
         shutil.rmtree(folder, ignore_errors=True)
