@@ -18,30 +18,34 @@ SECONDS = 1.5
 """How long the hub may take to accept a connection. Its own client tries for 20 seconds and reports every attempt."""
 
 
-def cached(repository: str, revision: str) -> bool:
+def cached(repository: str, revision: str, files: Sequence[str] = FOLDER_WEIGHTS) -> bool:
     """Return whether the weights of a hub model were downloaded before."""
-    return any(_in_cache(repository, file, revision) for file in FOLDER_WEIGHTS)
+    return any(_in_cache(repository, file, revision) for file in files)
 
 
 def fetch(
-    repository: str, revision: str, with_config: bool = True, terms: bool | None = None
+    repository: str,
+    revision: str,
+    files: Sequence[str] = FOLDER_WEIGHTS,
+    with_config: bool = True,
+    terms: bool | None = None,
 ) -> tuple[Path, Path | None]:
     """Return the weights and the configuration of a hub model from the local cache, downloading what is missing.
 
-    with_config: whether a config.json is needed. terms: whether the model has terms to accept, None if unknown.
+    files: the names the weights may have, the preferred one first. with_config: whether a config.json is needed.
+    terms: whether the model has terms to accept, None if unknown.
     """
     errors = require_module("huggingface_hub.errors", "timm")
     try:
         config = _file(repository, CONFIG, revision) if with_config else None
-        return _weights(repository, revision, errors.EntryNotFoundError), config
+        return _weights(repository, revision, files, errors.EntryNotFoundError), config
     except (OSError, errors.EntryNotFoundError) as error:
-        needed = f"{CONFIG} and {FOLDER_WEIGHTS[0]}" if with_config else FOLDER_WEIGHTS[0]
+        needed = f"{CONFIG} and " * with_config + " or ".join(files)
         accept = {True: "accept its terms", None: "accept its terms if it has any", False: ""}[terms]
         steps = (f"open huggingface.co/{repository}/tree/{revision} on a connected machine", accept)
         raise SlideseekError(
             f"{repository}@{revision[:8]} cannot be fetched from the hub ({one_line(error, 160)})",
-            f"{', '.join(filter(None, steps))}, download {needed} (or {FOLDER_WEIGHTS[1]}) into one folder and set "
-            "weights to that folder",
+            f"{', '.join(filter(None, steps))}, download {needed} into one folder and set weights to that folder",
         ) from error
 
 
@@ -50,16 +54,17 @@ def in_folder(folder: Path, names: Sequence[str] = FOLDER_WEIGHTS) -> Path | Non
     return next((folder / name for name in names if (folder / name).is_file()), None)
 
 
-def _weights(repository: str, revision: str, absent: type[Exception]) -> Path:
-    for file in FOLDER_WEIGHTS:
+def _weights(repository: str, revision: str, files: Sequence[str], absent: type[Exception]) -> Path:
+    for file in files:
         if found := _in_cache(repository, file, revision):
             return found
-    try:
-        return _file(repository, FOLDER_WEIGHTS[0], revision)
-    except absent as error:  # older models have only the pickled form; only tensors are read from it
-        if isinstance(error, OSError):  # the hub could not be asked
-            raise
-        return _file(repository, FOLDER_WEIGHTS[1], revision)
+    for file in files[:-1]:
+        try:
+            return _file(repository, file, revision)
+        except absent as error:  # older models have only the pickled form; only tensors are read from it
+            if isinstance(error, OSError):  # the hub could not be asked
+                raise
+    return _file(repository, files[-1], revision)
 
 
 def _in_cache(repository: str, file: str, revision: str) -> Path | None:

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from slideseek.digests import digest
+from slideseek_components.featurizers.hub_files import FOLDER_WEIGHTS
 from slideseek_components.featurizers.pixels import IMAGENET_MEAN, IMAGENET_STD, Filter, Rgb
 
 Pool: TypeAlias = Literal["model", "cls", "cls+mean"]
@@ -40,7 +41,8 @@ class Preset:
     replace those of the architecture. width: length of a feature vector. mean, std: of pixels from 0 to 1. resize,
     side: patches are resized to `resize` pixels, of which the centre of `side` pixels is used. tile, mpp: patches
     the card asks for, pixels and µm per pixel. gated: whether terms must be accepted first. names: whose names the
-    tensors of the file have. remote: why it cannot be loaded here, empty if it can.
+    tensors of the file have. files: the names the weights may have on the hub. remote: why it cannot be loaded here,
+    empty if it can.
     """
 
     hub: str
@@ -58,13 +60,14 @@ class Preset:
     tile: int = 224
     mpp: float = 0.5
     gated: bool = True
-    names: Literal["timm", "transformers"] = "timm"
+    names: Literal["timm", "transformers", "conch"] = "timm"
+    files: tuple[str, ...] = FOLDER_WEIGHTS
     remote: str = ""
 
     def digest(self) -> str:
         """Return 16 hexadecimal digits that change with any fact that features depend on."""
         facts = asdict(self)
-        for name in ("licence", "gated", "remote", "tile", "mpp", "width"):
+        for name in ("licence", "gated", "remote", "tile", "mpp", "width", "files"):
             del facts[name]
         return digest(facts)[:16]
 
@@ -145,7 +148,20 @@ PRESETS: Mapping[str, Preset] = {
         resize=256,
         tile=256,
     ),
-    "conch-v1.5": Preset("MahmoodLab/conchv1_5", "", 768, ND, resize=448, side=448, tile=512, remote=_CODE_ON_HUB),
+    "conch-v1.5": Preset(
+        "MahmoodLab/conchv1_5",
+        "vit_large_patch16_224",
+        768,
+        ND,
+        {"img_size": 448, "init_values": 1.0},
+        pool="model",
+        resample="bilinear",
+        resize=448,
+        side=448,
+        tile=512,
+        names="conch",
+        files=("pytorch_model_vision.bin",),
+    ),
     "phikon-v2": Preset(
         "owkin/phikon-v2",
         "vit_large_patch14_dinov2",

@@ -178,19 +178,23 @@ class TimmModel(Described, Fingerprinted):
     def _in_place(self) -> bool:
         if self.weights is not None:
             return self.weights.expanduser().exists()
-        return bool(self.hub and self.revision) and cached(self.hub, self.revision)
+        return bool(self.hub and self.revision) and cached(self.hub, self.revision, self._names())
+
+    def _names(self) -> tuple[str, ...]:
+        """Return the names that the weights may have in a folder or on the hub."""
+        return PRESETS[self.preset].files if self.preset else FOLDER_WEIGHTS
 
     def _check_hub(self) -> None:
         if not self.revision:
             raise UsageError(
                 f"featurizer 'timm': {self.preset or self.model} is given without a revision",
                 f"set revision to a commit from the 'Files and versions' page of huggingface.co/{self.hub}, to keep "
-                f"results reproducible, or weights to a folder with its {' or '.join(FOLDER_WEIGHTS)}",
+                f"results reproducible, or weights to a folder with its {' or '.join(self._names())}",
             )
 
     def _files(self) -> tuple[Path, Path | None]:
         """Return the weights file and, for a hub model without preset, its config.json."""
-        facts = PRESETS[self.preset] if self.preset else None
+        facts, files = PRESETS[self.preset] if self.preset else None, self._names()
         if facts is not None and facts.remote:
             raise UsageError(
                 f"featurizer 'timm': preset {self.preset!r} cannot be loaded: {facts.remote}",
@@ -198,20 +202,20 @@ class TimmModel(Described, Fingerprinted):
             )
         if self.weights is None and self.hub:
             self._check_hub()
-            return fetch(self.hub, self.revision, facts is None, facts.gated if facts else None)
+            return fetch(self.hub, self.revision, files, facts is None, facts.gated if facts else None)
         fix = (
             "set weights to a .pth or .safetensors file for the architecture in model, or to a folder with the "
             "config.json and model.safetensors of a hub model, or use model = 'hf-hub:owner/name' with a revision"
         )
         if facts is not None:
-            fix = f"put {' or '.join(FOLDER_WEIGHTS)} from huggingface.co/{facts.hub} there"
+            fix = f"put {' or '.join(files)} from huggingface.co/{facts.hub} there"
         if self.weights is None or self.weights == Path():
             raise UsageError(f"featurizer 'timm': no weights for model {self.model!r}", fix)
         path = self.weights.expanduser()
         if path.is_dir():
-            found, config = in_folder(path), in_folder(path, [CONFIG])
+            found, config = in_folder(path, files), in_folder(path, [CONFIG])
             if found is None or (config is None and facts is None):
-                wanted = " / ".join(FOLDER_WEIGHTS)
+                wanted = " / ".join(files)
                 wanted = wanted if facts is not None else f"{CONFIG} or {wanted}"
                 raise UsageError(f"featurizer 'timm': {path} has no {wanted}", fix)
             return found, None if facts is not None else config

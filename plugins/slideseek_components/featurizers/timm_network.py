@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from slideseek.errors import SlideseekError, one_line
+from slideseek_components.featurizers.conch_network import CONCH_PATCH, Conch, with_positions
 from slideseek_components.featurizers.dinov2_names import timm_names
 from slideseek_components.featurizers.pixels import CardPreparation, Filter, Preparation
 from slideseek_components.featurizers.presets import Layer, Pool, Preset, Slot
@@ -88,10 +89,13 @@ def _published(timm: Any, preset: Preset, layers: Mapping[Slot, Layer], file: Pa
     state = read_state(file, LIMIT)
     if preset.names == "transformers":
         state = timm_names(state, file.name)
+    elif preset.names == "conch":
+        state = with_positions(state, preset.side // CONCH_PATCH)
     arguments = {**preset.args, **_arguments(timm, layers)}
 
     def build() -> nn.Module:
-        return cast(nn.Module, timm.create_model(preset.architecture, pretrained=False, num_classes=0, **arguments))
+        network = timm.create_model(preset.architecture, pretrained=False, num_classes=0, **arguments)
+        return Conch(network, preset.width) if preset.names == "conch" else cast(nn.Module, network)
 
     return fill(build, state, f"{preset.hub}: {file.name}")
 

@@ -149,6 +149,7 @@ def test_a_tiny_network_of_the_shape_gives_what_timm_gives(
         ("prov-gigapath", 1135),
         ("phikon-v2", 303),
         ("midnight", 1136),
+        ("conch-v1.5", 304),
     ],
 )
 def test_the_full_network_has_the_published_number_of_parameters(name: str, millions: int, timm: ModuleType) -> None:
@@ -157,7 +158,8 @@ def test_the_full_network_has_the_published_number_of_parameters(name: str, mill
     with torch.device("meta"):
         network = timm.create_model(preset.architecture, num_classes=0, **{**preset.args, **layers})
     assert sum(tensor.numel() for tensor in network.parameters()) / 1e6 == pytest.approx(millions, rel=0.01)
-    assert network.num_features * (2 if preset.pool == "cls+mean" else 1) == preset.width
+    if preset.pool != "model":
+        assert network.num_features * (2 if preset.pool == "cls+mean" else 1) == preset.width
 
 
 def as_transformers(state: dict[str, Tensor], swiglu: bool) -> dict[str, Tensor]:
@@ -205,6 +207,58 @@ def test_files_of_transformers_are_read_without_it(
     save_file(saved, tmp_path / "model.safetensors")
     with pytest.raises(SlideseekError, match=r"missing, such as blocks\.1\.attn\.qkv\.bias"):
         TimmModel(preset=name, weights=tmp_path, device="cpu").featurize(images)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("half", [False, True])
+def test_a_tiny_conch_gives_what_timm_and_its_query_give(
+    half: bool, timm: ModuleType, tmp_path: Path, images: UInt8, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tiny = replace(shrink(monkeypatch, "conch-v1.5"), width=32)
+    monkeypatch.setitem(PRESETS, "conch-v1.5", tiny)  # type: ignore[misc]
+    torch.manual_seed(4)
+    trunk = timm.create_model("vit_large_patch16_224", num_classes=0, img_size=64, init_values=1.0, **SIZES).eval()
+    shapes = {"query": (1, 32), "to_q.weight": (32, 32), "to_kv.weight": (64, 48), "to_out.weight": (32, 32)}
+    shapes |= {f"ln_{name}.{part}": (width,) for name, width in (("q", 32), ("k", 48)) for part in ("weight", "bias")}
+    pool = {name: torch.randn(shape) for name, shape in shapes.items()}
+    last = {"weight": torch.randn(32), "bias": torch.randn(32)}
+    if half:  # as published: positions of half the side, enlarged for use
+        small = torch.randn(1, 5, 48)
+        grid = small[:, 1:].reshape(1, 2, 2, 48).permute(0, 3, 1, 2)
+        large = nn.functional.interpolate(grid, scale_factor=(2.05, 2.05), mode="bicubic")
+        trunk.pos_embed.data = torch.cat([small[:, :1], large.flatten(2).transpose(1, 2)], dim=1)
+    state = {f"trunk.{name}": tensor for name, tensor in trunk.state_dict().items()}
+    state |= {f"attn_pool_contrast.{name}": tensor for name, tensor in pool.items()}
+    state |= {f"ln_contrast.{name}": tensor for name, tensor in last.items()}
+    torch.save(state | ({"trunk.pos_embed": small} if half else {}), tmp_path / "pytorch_model_vision.bin")
+    featurizer = TimmModel(preset="conch-v1.5", weights=tmp_path, device="cpu")
+    features = featurizer.featurize(images)
+
+    tokens: list[Tensor] = []
+    loaded = featurizer.loaded_
+    assert loaded is not None
+    conch: Any = loaded.network
+    with torch.inference_mode(), one_thread():
+        for image in images:
+            pixels = torch.from_numpy(loaded.prepare(image).copy())[None]
+            tokens.append(trunk.forward_features(pixels))
+            assert torch.equal(conch.trunk.forward_features(pixels), tokens[-1]), "the transformer is timm's"
+        ours = torch.cat([conch.ln_contrast(conch.attn_pool_contrast(one)) for one in tokens])
+    np.testing.assert_array_equal(features, ours.numpy())
+
+    def norm(values: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        centred = values - values.mean(-1, keepdim=True)
+        return centred / (centred.pow(2).mean(-1, keepdim=True) + 1e-5).sqrt() * weight + bias
+
+    for row, one in zip(features, tokens, strict=True):
+        query = pool["to_q.weight"] @ norm(pool["query"], pool["ln_q.weight"], pool["ln_q.bias"])[0]
+        both = norm(one[0], pool["ln_k.weight"], pool["ln_k.bias"]) @ pool["to_kv.weight"].T
+        heads = []
+        for head in range(8):
+            at = slice(4 * head, 4 * head + 4)
+            share = torch.softmax(both[:, :32][:, at] @ query[at] / 2, dim=0)
+            heads.append(share @ both[:, 32:][:, at])
+        expected = norm(pool["to_out.weight"] @ torch.cat(heads), last["weight"], last["bias"])
+        np.testing.assert_allclose(row, expected.numpy(), atol=2e-4)
 
 
 def test_weights_of_another_network_are_refused(
