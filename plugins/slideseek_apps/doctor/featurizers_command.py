@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
@@ -54,12 +54,28 @@ def command(folder: Path | None, as_json: bool) -> None:
 
 
 def _installed(registry: Registry) -> Iterator[dict[str, Any]]:
-    """Yield what is known about every registered featurizer, with default options."""
+    """Yield what is known about every registered featurizer with default options, and about each of its presets."""
     from slideseek.config import ComponentConfig
 
     for entry in registry.registrations("featurizer"):
+        about = {"summary": entry.summary, "from": entry.owner}
         config = ComponentConfig("featurizer", entry.name, {})
-        yield {"name": entry.name, "summary": entry.summary, "from": entry.owner, **_card(registry, config)}
+        yield {"name": entry.name, **about, **_card(registry, config)}
+        for preset in _presets(registry, entry.name):
+            config = ComponentConfig("featurizer", entry.name, {"preset": preset})
+            yield {"name": f"{entry.name} {preset}", **about, "options": config.options, **_card(registry, config)}
+
+
+def _presets(registry: Registry, name: str) -> list[str]:
+    """Return the values of the option `preset` of a featurizer, if it has one with a list of names."""
+    from slideseek.errors import SlideseekError
+    from slideseek.options import option_types
+
+    try:
+        hint = option_types(registry.load("featurizer", name)).get("preset")
+    except SlideseekError:  # it cannot be loaded here, which its own row says
+        return []
+    return [value for value in get_args(hint) if isinstance(value, str) and value]
 
 
 def _configured(folder: Path, registry: Registry) -> Iterator[dict[str, Any]]:

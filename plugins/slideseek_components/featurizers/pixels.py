@@ -58,3 +58,28 @@ class Preparation:
         """Create a preparation whose mean and std are given for pixels from 0 to 1."""
         scaled_mean, scaled_std = ((values[0] * 255, values[1] * 255, values[2] * 255) for values in (mean, std))
         return cls(side, scaled_mean, scaled_std, resample)
+
+
+@dataclass(frozen=True, slots=True)
+class CardPreparation:
+    """Resize to `resize`, use the centre of `side` pixels, and return `(pixel / 255 - mean) / std`.
+
+    mean and std are for pixels from 0 to 1. The order of the operations is torchvision's, so the result is that of the
+    transform on a model card to the last bit.
+    """
+
+    side: int
+    resize: int
+    mean: Rgb
+    std: Rgb
+    resample: Filter = "bicubic"
+
+    def __call__(self, image: UInt8) -> Float32:
+        """Turn RGB uint8 (s, s, 3) into float32 (3, side, side), a view of channels-last memory."""
+        start = round((self.resize - self.side) / 2)
+        kept = slice(start, start + self.side)
+        pixels = resize(image, self.resize, self.resample)[kept, kept].astype(np.float32)
+        pixels /= np.float32(255)
+        pixels -= np.asarray(self.mean, dtype=np.float32)
+        pixels /= np.asarray(self.std, dtype=np.float32)
+        return pixels.transpose(2, 0, 1)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
+from types import MappingProxyType
 from typing import Literal, TypeAlias, get_args
 
 from slideseek.errors import UsageError
@@ -21,22 +23,40 @@ Runtime: TypeAlias = Literal["torch", "onnxruntime", "openvino"]
 
 Precision: TypeAlias = Literal["float32", "bfloat16"]
 
+AnyPrecision: TypeAlias = Literal["float32", "bfloat16", "float16"]
+"""With torch, both shorter formats; OpenVINO has bfloat16."""
+
 EXPORTERS = ("onnx", "onnxscript")
 """Packages that torch needs to export a network."""
 
 _GPU_FILES = ("/dev/nvidiactl", "/dev/nvidia0", "/dev/dxg", "/dev/kfd")
 
 
-def check_run_options(batch: int, device: str, backend: str = "auto", precision: str = "float32") -> None:
-    """Check the options shared by featurizers with a network; raise a ValueError that names the field."""
+def check_run_options(
+    batch: int,
+    device: str,
+    backend: str = "auto",
+    precision: str = "float32",
+    short_formats: Mapping[str, tuple[str, ...]] = MappingProxyType({"bfloat16": ("openvino",)}),
+) -> None:
+    """Check the options shared by featurizers with a network; raise a ValueError that names the field.
+
+    short_formats: the precisions besides float32, each with the back ends that compute in it.
+    """
     if batch < 1:
         raise ValueError(f"batch: at least 1, not {batch}")
-    given = (("device", device, Device), ("backend", backend, Backend), ("precision", precision, Precision))
+    precisions = ("float32", *short_formats)
+    given = (
+        ("device", device, get_args(Device)),
+        ("backend", backend, get_args(Backend)),
+        ("precision", precision, precisions),
+    )
     for name, value, allowed in given:
-        if value not in get_args(allowed):
-            raise ValueError(f"{name}: one of {', '.join(get_args(allowed))}, not {value!r}")
-    if precision != "float32" and backend != "openvino":
-        raise ValueError(f"precision: {precision} needs backend = 'openvino', not {backend!r}")
+        if value not in allowed:
+            raise ValueError(f"{name}: one of {', '.join(allowed)}, not {value!r}")
+    able = short_formats.get(precision, (backend,))
+    if backend not in able:
+        raise ValueError(f"precision: {precision} needs backend = {' or '.join(map(repr, able))}, not {backend!r}")
     if backend in ("onnxruntime", "openvino") and device not in ("auto", "cpu"):
         raise ValueError(f"backend: {backend} runs on the CPU, not on device {device!r}")
 

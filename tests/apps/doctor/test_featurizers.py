@@ -25,3 +25,13 @@ def test_a_card_that_fails_is_named_and_the_rest_is_listed(tiny_archive, slidese
     assert listed["densenet121"]["present"] is False
     found = {row["name"]: row for row in slideseek("doctor", "--json").json["findings"]}
     assert found["efficientnet-lite2"]["state"] == "fail" and "of slideseek" in found["efficientnet-lite2"]["detail"]
+
+
+def test_presets_are_listed_with_licence_and_terms(slideseek):
+    listed = {row["name"]: row for row in slideseek("featurizers", "--json").json}
+    virchow = listed["timm virchow2"]
+    assert virchow["options"] == {"preset": "virchow2"} and virchow["present"] is False
+    assert (virchow["width"], virchow["patch_size"], virchow["licence"]) == (2560, 224, "CC-BY-NC-ND-4.0")
+    assert virchow["weights"] == "huggingface.co/paige-ai/Virchow2, terms to accept"
+    assert "not loadable" in listed["timm hibou-l"]["weights"]
+    assert not any(name.startswith("densenet121 ") for name in listed)
