@@ -179,7 +179,10 @@ def test_damaged_features_are_not_exported(tiny_archive, tmp_path, slideseek):
 
 
 def test_wrong_arguments(tiny_archive, tmp_path, slideseek):
-    assert "did you mean 's1'" in slideseek("export", "codes", "--identified", "s1x", "-a", tiny_archive, "-o", tmp_path / "x").err
+    assert (
+        "did you mean 's1'"
+        in slideseek("export", "codes", "--identified", "s1x", "-a", tiny_archive, "-o", tmp_path / "x").err
+    )
     assert (
         "no engine named"
         in slideseek("export", "table", "--identified", "--engine", "zzz", "-a", tiny_archive, "-o", tmp_path / "x").err

@@ -21,7 +21,20 @@ def test_reports_of_the_log_and_of_a_query(tiny_archive, tiny_slides, tmp_path, 
     assert "confidence 1.00" in text and text.count('class="heat"') > 10
     assert not re.search(r'(src|href)="(?!data:|#)', text) and "<script" not in text
 
-    slideseek("report", "--identified", "-a", tiny_archive, "--query", "s5", "-k", "2", "--vertical", "--without-evidence", "-o", page)
+    slideseek(
+        "report",
+        "--identified",
+        "-a",
+        tiny_archive,
+        "--query",
+        "s5",
+        "-k",
+        "2",
+        "--vertical",
+        "--without-evidence",
+        "-o",
+        page,
+    )
     fresh = page.read_text()
     assert "Slides like s5" in fresh and "Nearest pairs" not in fresh and "within the site" in fresh
     both = slideseek("report", 1, "--query", "s1", "-a", tiny_archive)
