@@ -194,7 +194,9 @@ def test_wrong_arguments(tiny_archive, tmp_path, slideseek):
 
 
 def test_hits_are_ranked_lists_that_can_be_scored(tiny_archive, tmp_path, slideseek):
-    done = slideseek("export", "hits", "-a", tiny_archive, "--engine", "mean", "-o", tmp_path, "-k", "3")
+    done = slideseek(
+        "export", "hits", "--identified", "-a", tiny_archive, "--engine", "mean", "-o", tmp_path, "-k", "3"
+    )
     assert done.code == 0, done.err
     lists = {query.query_id: query for query in read_hits(tmp_path / "hits.csv")}
     answer = slideseek("search", "s0", "-a", tiny_archive, "--engine", "mean", "-k", "3", "--json").json
@@ -202,7 +204,7 @@ def test_hits_are_ranked_lists_that_can_be_scored(tiny_archive, tmp_path, slides
         (hit["slide"]["id"], hit["distance"]) for hit in answer["hits"]
     ]
     assert slideseek("bench", "score", tmp_path / "hits.csv", "--json").json["queries"] == len(lists) == 8
-    wrong = slideseek("export", "hits", "-a", tiny_archive, "-o", tmp_path, "--format", "npz")
+    wrong = slideseek("export", "hits", "--identified", "-a", tiny_archive, "-o", tmp_path, "--format", "npz")
     assert wrong.code == 2 and "--format is one of: csv, parquet" in wrong.err
 
 
@@ -217,7 +219,7 @@ def test_parquet_has_what_csv_has(tiny_archive, tmp_path, slideseek, codes_of):
             plain = list(csv.DictReader(stream))
         rows = parquet.read_table(tmp_path / f"{name}.parquet").to_pylist()
         assert [{key: "" if value is None else str(value) for key, value in row.items()} for row in rows] == plain
-    slideseek("export", "codes", "-a", tiny_archive, "-o", tmp_path, "--format", "parquet")
+    slideseek("export", "codes", "--identified", "-a", tiny_archive, "-o", tmp_path, "--format", "parquet")
     table = parquet.read_table(tmp_path / "codes.parquet").to_pylist()
     for slide, rows in codes_of(tiny_archive, "bars").items():
         assert [row["code"] for row in table if row["slide_id"] == slide] == rows.tolist()
