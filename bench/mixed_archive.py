@@ -18,6 +18,7 @@ from slideseek.api import create_archive, open_archive
 from slideseek.archive.adding import add_slides
 from slideseek.archive.archive import Archive
 from slideseek.archive.manifest import read_manifest
+from slideseek.cli.output import csv_text
 from slideseek.slides.discovery import find_slides
 from slideseek.slides.reader import open_slide
 from slideseek.types import UInt8
@@ -58,10 +59,8 @@ def write_mixed(folder: Path, data: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     rows = [*_cut_rows(folder, data), *_painted_rows(folder)]
     manifest = folder / "manifest.csv"
-    with manifest.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(COLUMNS)
-        writer.writerows([row.slide_id, row.filename, row.patient, row.site, row.diagnosis, ""] for row in rows)
+    cells = [(row.slide_id, row.filename, row.patient, row.site, row.diagnosis, "") for row in rows]
+    manifest.write_text(csv_text(COLUMNS, cells), encoding="utf-8")
     return manifest
 
 

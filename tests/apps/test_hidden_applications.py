@@ -115,11 +115,17 @@ def test_a_session_works_without_reports(tmp_path, tiny_archive):
         script("page", "export hits.html"),
         folder=tmp_path,
     )
-    assert (table.code, sheet.code) == (0, 0)
-    assert (picture.code, page.code) == (2, 2)
+    assert (table.code, sheet.code, picture.code, page.code) == (0, 2, 2, 2)
     missing = "needs the application 'reports', which is not installed\n  fix: install slideseek with all its"
     assert f"line 2: a picture of the evidence {missing}" in picture.err
-    assert f"line 2: an HTML page of hits {missing}" in page.err
+    for one in (sheet, page):  # the names of slides in a file are those of reports
+        assert f"line 2: a file of hits {missing}" in one.err
+
+
+def test_an_export_needs_the_pseudonyms_of_reports(tmp_path, tiny_archive):
+    (done,) = without("reports", ("export", "table", "-a", tiny_archive, "-o", "out"), folder=tmp_path)
+    assert done.code == 2 and "an export needs the application 'reports'" in done.err
+    assert not (tmp_path / "out").exists()
 
 
 def test_the_demo_says_at_once_that_reports_are_missing(tmp_path):

@@ -6,6 +6,7 @@ import contextlib
 import csv
 import io
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -21,13 +22,24 @@ def print_json(value: Any) -> None:
     click.echo(json.dumps(value, indent=2, ensure_ascii=False))
 
 
-def print_csv(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """Print rows as CSV with a header line."""
+_CONTROL = "\x00-\x1f\x7f-\x9f\u200b\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff"
+_UNSAFE = re.compile(rf"(?![+-]?[\d.]+(e[+-]?\d+)?$)\s*[-=+@'\uff0b\uff0d\uff1d\uff20]|.*[{_CONTROL}]", re.I | re.S)
+
+
+def csv_text(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    """Return rows as CSV with a header line, with no cell that a spreadsheet or terminal would execute.
+
+    Text that begins like a formula or has control characters is written as ' and its JSON escapes; numbers stay.
+    """
     text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(header)
-    writer.writerows(rows)
-    click.echo(text.getvalue(), nl=False)
+    csv.writer(text, lineterminator="\n").writerows([_safe(cell) for cell in row] for row in (header, *rows))
+    return text.getvalue()
+
+
+def _safe(cell: Any) -> Any:
+    if not isinstance(cell, str) or not _UNSAFE.match(cell):
+        return cell
+    return "'" + re.sub(rf"[\\{_CONTROL}]", lambda found: f"\\u{ord(found[0]):04x}", cell)
 
 
 def print_table(

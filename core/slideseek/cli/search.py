@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from slideseek.cli.options import archive_option, json_option, mag_option, mpp_option, stated_mpp
-from slideseek.cli.output import print_answer, print_csv, print_json, say
+from slideseek.cli.output import csv_text, print_answer, print_json, say
 from slideseek.searching.answer_json import CSV_HEADER, answer_json, csv_rows
 
 if TYPE_CHECKING:
@@ -172,7 +172,7 @@ def command(
     if as_json:
         print_json(answer_json(answer, evidence, shown, calibration))
     elif as_csv:
-        print_csv(CSV_HEADER, csv_rows(answer))
+        click.echo(csv_text(CSV_HEADER, csv_rows(answer)), nl=False)
     else:
         print_answer(answer, calibration)
         if evidence is not None:

@@ -5,7 +5,6 @@ The folder is named by a digest of everything that decides the cell's result.
 
 from __future__ import annotations
 
-import csv
 import json
 import platform
 from collections.abc import Mapping, Sequence
@@ -16,6 +15,7 @@ from typing import Any
 
 from slideseek import __version__
 from slideseek.archive.files import replacing_folder
+from slideseek.cli.output import csv_text
 from slideseek_apps.bench.cell_run import Costs
 from slideseek_apps.bench.datasets.dataset import Dataset
 from slideseek_apps.bench.grid import CellPlan, protocol_data
@@ -107,8 +107,6 @@ def _libraries() -> dict[str, str]:
 
 
 def _write_predictions(path: Path, predictions: Sequence[Prediction]) -> None:
-    with path.open("w", newline="", encoding="utf-8") as stream:
-        writer = csv.writer(stream, lineterminator="\n")
-        writer.writerow(("query_id", "query_label", "query_patient", "fold", "predicted"))
-        for one in predictions:
-            writer.writerow((one.query_id, one.label, one.patient, one.fold, one.predicted))
+    header = ("query_id", "query_label", "query_patient", "fold", "predicted")
+    rows = [(one.query_id, one.label, one.patient, one.fold, one.predicted) for one in predictions]
+    path.write_text(csv_text(header, rows), encoding="utf-8")

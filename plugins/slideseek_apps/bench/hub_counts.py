@@ -6,12 +6,12 @@ and among how many candidates. `candidates.csv` of a cell counts that: one row p
 
 from __future__ import annotations
 
-import csv
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from slideseek.cli.output import csv_text
 from slideseek.errors import SlideseekError
 from slideseek.searching.hubness import Hubness, hubness
 from slideseek_apps.bench.ranked_lists import QueryHits, read_rows
@@ -51,11 +51,9 @@ def hubs(queries: Sequence[QueryHits], candidates: Candidates, k: int) -> Hubnes
 
 def write_candidates(path: Path, candidates: Candidates) -> None:
     """Write the counts, sorted by slide id."""
-    with path.open("w", newline="", encoding="utf-8") as stream:
-        writer = csv.writer(stream, lineterminator="\n")
-        writer.writerow(COLUMNS)
-        for (name, number), queries in sorted(candidates.chances.items()):
-            writer.writerow((name, candidates.patches[name], number, queries))
+    counted = sorted(candidates.chances.items())
+    rows = [(name, candidates.patches[name], number, queries) for (name, number), queries in counted]
+    path.write_text(csv_text(COLUMNS, rows), encoding="utf-8")
 
 
 def read_candidates(path: Path) -> Candidates:

@@ -11,11 +11,13 @@ from __future__ import annotations
 import contextlib
 import csv
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
+from slideseek.cli.output import csv_text
 from slideseek.errors import SlideseekError
 
 REQUIRED = ("query_id", "query_label", "rank", "hit_id", "hit_label")
@@ -72,17 +74,18 @@ _Ranked: TypeAlias = tuple[int, int, RankedHit | None]
 
 def write_hits(path: Path, queries: Iterable[QueryHits]) -> None:
     """Write ranked lists with all columns; distances read back exactly."""
-    with path.open("w", newline="", encoding="utf-8") as stream:
-        writer = csv.writer(stream, lineterminator="\n")
-        writer.writerow(COLUMNS)
-        for query in queries:
-            head = (query.query_id, query.label, query.patient, query.center, query.site)
-            relevant = "" if query.relevant is None else query.relevant
-            if not query.hits:
-                writer.writerow((*head, "", "", "", "", "", "", relevant))
-            for rank, hit in enumerate(query.hits, 1):
-                distance = "" if hit.distance is None else repr(float(hit.distance))
-                writer.writerow((*head, rank, hit.slide_id, hit.label, hit.patient, hit.center, distance, relevant))
+    path.write_text(csv_text(COLUMNS, _rows(queries)), encoding="utf-8")
+
+
+def _rows(queries: Iterable[QueryHits]) -> Iterator[tuple[Any, ...]]:
+    for query in queries:
+        head = (query.query_id, query.label, query.patient, query.center, query.site)
+        relevant = "" if query.relevant is None else query.relevant
+        if not query.hits:
+            yield (*head, "", "", "", "", "", "", relevant)
+        for rank, hit in enumerate(query.hits, 1):
+            distance = "" if hit.distance is None else repr(float(hit.distance))
+            yield (*head, rank, hit.slide_id, hit.label, hit.patient, hit.center, distance, relevant)
 
 
 def read_hits(path: Path) -> list[QueryHits]:
@@ -119,7 +122,7 @@ def read_rows(path: Path, required: Sequence[str], lower_case: bool = True) -> I
                     f"name the columns {', '.join(required)} in the first line",
                 )
             for row in reader:
-                cells = [cell.strip() for cell in row]
+                cells = [plain_cell(cell).strip() for cell in row]
                 if not any(cells):
                     continue
                 if len(cells) != len(names):
@@ -130,6 +133,13 @@ def read_rows(path: Path, required: Sequence[str], lower_case: bool = True) -> I
                 yield reader.line_num, dict(zip(names, cells))
     except (UnicodeDecodeError, csv.Error) as error:
         raise SlideseekError(f"{path} is not a CSV file ({error})", "save it as comma-separated UTF-8 text") from error
+
+
+def plain_cell(cell: str) -> str:
+    """Return the text that `csv_text` wrote as a cell: without the apostrophe and the escapes that make it harmless."""
+    if not cell.startswith("'"):
+        return cell
+    return re.sub(r"\\u([0-9a-f]{4})", lambda found: chr(int(found[1], 16)), cell[1:])
 
 
 class _Reading:

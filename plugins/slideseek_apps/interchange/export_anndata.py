@@ -10,7 +10,6 @@ from scipy.sparse import csr_matrix
 
 from slideseek import __version__
 from slideseek.archive.archive import Archive
-from slideseek.archive.files import replacing
 from slideseek.engine import Engine
 from slideseek.errors import UsageError
 from slideseek.searching.searcher import Answer, Mode
@@ -19,6 +18,7 @@ from slideseek_apps.interchange.export_codes import CodeTable, stored_codes
 from slideseek_apps.interchange.export_hits import nearest
 from slideseek_apps.interchange.export_output import Destination, ExportSummary, SlideChoice
 from slideseek_apps.interchange.tables import needs_extra
+from slideseek_apps.reports.sharing import Sharing
 
 KNOWN = ("patient", "site", "label", "center")
 
@@ -41,13 +41,16 @@ def export_anndata(
     summary = ExportSummary()
     table = stored_codes(archive, engine, choice, summary)
     answers = nearest(archive, engine.name, table.ids, k, mode)
-    records = {row.id: row.record for row in choice.rows}
+    sharing = destination.sharing
+    records = {row.id: sharing.record(row.record) for row in choice.rows}
     kept = [records[slide_id] for slide_id in table.ids]
     columns: dict[str, list[Any]] = {name: [getattr(record, name) for record in kept] for name in KNOWN}
     columns["mpp"] = [np.nan if record.mpp is None else record.mpp for record in kept]
     for name in sorted({name for record in kept for name in record.columns} - set(columns)):
         columns[name] = [str(record.columns.get(name, "")) for record in kept]
-    out = anndata.AnnData(obs=pandas.DataFrame(columns, index=pandas.Index(table.ids, name="slide_id", dtype=object)))
+    out = anndata.AnnData(
+        obs=pandas.DataFrame(columns, index=pandas.Index([record.id for record in kept], name="slide_id", dtype=object))
+    )
     out.obsm["codes"] = matrix(table)
     out.obsp["distances"] = distances(table.ids, answers)
     out.uns["slideseek"] = {
@@ -59,10 +62,10 @@ def export_anndata(
         "mode": mode,
         "k": k,
     }
-    out.uns["hits"] = _hits(table.ids, answers, k)
-    with replacing(path) as temporary:
+    out.uns["hits"] = _hits(table.ids, answers, k, sharing)
+    with destination.writing(path) as temporary:
         out.write_h5ad(temporary)
-    summary.wrote(path, *table.ids)
+    summary.wrote(path, *(record.id for record in kept))
     return summary
 
 
@@ -96,11 +99,11 @@ def _of(answers: dict[str, Answer], slide_id: str) -> list[Hit]:
     return [found.hit for found in answers[slide_id].found] if slide_id in answers else []
 
 
-def _hits(ids: list[str], answers: dict[str, Answer], k: int) -> dict[str, NDArray[Any]]:
+def _hits(ids: list[str], answers: dict[str, Answer], k: int, sharing: Sharing) -> dict[str, NDArray[Any]]:
     """Return the nearest slides of each slide, nearest first: ids (slides, k), "" and NaN where there are fewer."""
     found = np.full((len(ids), k), "", dtype=object)
     far = np.full((len(ids), k), np.nan)
     for i, slide_id in enumerate(ids):
         for j, hit in enumerate(_of(answers, slide_id)[:k]):
-            found[i, j], far[i, j] = hit.slide_id, float(hit.distance)
+            found[i, j], far[i, j] = sharing.slide(hit.slide_id), float(hit.distance)
     return {"ids": found, "distances": far}

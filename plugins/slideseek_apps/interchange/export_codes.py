@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slideseek.archive.archive import Archive
-from slideseek.archive.files import replacing
 from slideseek.archive.manifest import Problem
 from slideseek.archive.payloads import unpack_code
 from slideseek.engine import Engine
@@ -26,10 +25,11 @@ def export_codes(
     (path,) = destination.claim([f"codes.{suffix}"])
     summary = ExportSummary()
     table = stored_codes(archive, engine, choice, summary)
+    table.ids = [destination.sharing.slide(slide_id) for slide_id in table.ids]
     if suffix == "parquet":
         write_table(path, table.columns())
     else:
-        with replacing(path) as temporary, temporary.open("wb") as stream:
+        with destination.writing(path) as temporary, temporary.open("wb") as stream:
             np.savez(stream, allow_pickle=False, **table.arrays())
     summary.wrote(path, *table.ids)
     return summary

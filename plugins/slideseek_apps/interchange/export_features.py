@@ -8,7 +8,7 @@ import h5py
 import numpy as np
 
 from slideseek.archive.archive import Archive
-from slideseek.archive.files import replacing, safe_name
+from slideseek.archive.files import safe_name
 from slideseek.archive.manifest import Problem
 from slideseek.archive.records import Payload
 from slideseek.digests import sha256_file
@@ -28,19 +28,21 @@ def export_features(archive: Archive, engine: Engine, choice: SlideChoice, desti
     ready = [row for row in choice.rows if stages.done(engine, "featurize", row)]
     missing = sorted({row.id for row in choice.rows} - {row.id for row in ready})
     choice.leave_out(missing, f"features of engine {engine.name!r}", "run 'slideseek build'", summary)
-    paths = destination.claim([f"{safe_name(row.id)}.h5" for row in ready])
-    for row, path in zip(ready, paths):
+    names = [destination.sharing.slide(row.id) for row in ready]
+    paths = destination.claim([f"{safe_name(name)}.h5" for name in names])
+    for row, name, path in zip(ready, names, paths):
         payload = archive.catalog.payload(stages.key(engine, "featurize", row))
         try:
             file = _stored(archive.root, payload)
             if len(set(file.mpp if file.mpp is not None else ())) > 1:
                 summary.notes.append(f"{row.id} has patches at several resolutions; the attributes state the first one")
             placed = archive.catalog.has_payload(stages.key(engine, "select", row))
-            write_trident(path, row.id, file, engine.config.featurizer.use, placed)
+            with destination.writing(path) as temporary:
+                write_trident(temporary, name, file, engine.config.featurizer.use, placed)
         except SlideseekError as error:
             summary.problems.append(Problem(row.id, error.cause, error.fix))
         else:
-            summary.wrote(path, row.id)
+            summary.wrote(path, name)
     return summary
 
 
@@ -50,7 +52,7 @@ def write_trident(path: Path, slide_id: str, file: FeatureFile, encoder: str, pl
     A magnification is 10 divided by the µm per pixel, so the two in a file have the exact ratio of the resolutions.
     The dataset `mpp` (per patch) is our own; other tools ignore it. Without real positions no `coords` are written.
     """
-    with replacing(path) as temporary, h5py.File(temporary, "w") as out:
+    with h5py.File(path, "w") as out:
         features = out.create_dataset("features", data=file.features)
         features.attrs["name"] = slide_id
         features.attrs["encoder"] = encoder

@@ -34,7 +34,7 @@ def export_hits(
 ) -> ExportSummary:
     """Write one row per hit. A query that finds nothing is one row without a hit."""
     (path,) = destination.claim([f"hits.{suffix}"])
-    summary = ExportSummary()
+    summary, sharing = ExportSummary(), destination.sharing
     answers = nearest(archive, engine, [row.id for row in choice.rows], k, mode)
     missing = [row.id for row in choice.rows if row.id not in answers]
     what = "site to search in" if mode == "vertical" and answers else f"place in the index of engine {engine!r}"
@@ -42,13 +42,13 @@ def export_hits(
     records = {row.id: row.record for row in archive.catalog.slides}
     rows: list[tuple[Any, ...]] = []
     for slide_id, answer in answers.items():
-        own = records[slide_id]
-        head = (slide_id, own.label, own.patient, own.center, own.site)
+        own, answer = sharing.record(records[slide_id]), sharing.answer(answer)
+        head = (own.id, own.label, own.patient, own.center, own.site)
         found = [(one.rank, one.record, float(one.hit.distance)) for one in answer.found]
         rows += [
             (*head, rank, other.id, other.label, other.patient, other.center, distance)
             for rank, other, distance in found
         ] or [(*head, None, "", "", "", "", None)]
     write_table(path, {name: [row[i] for row in rows] for i, name in enumerate(COLUMNS)})
-    summary.wrote(path, *answers)
+    summary.wrote(path, *map(sharing.slide, answers))
     return summary

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -11,14 +12,20 @@ from slideseek.archive.manifest import Problem
 from slideseek.archive.slide_table import SlideRow
 from slideseek.did_you_mean import did_you_mean
 from slideseek.errors import SlideseekError, UsageError
+from slideseek_apps.reports.sharing import IDENTIFIED, Sharing, private_file
 
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """The output folder of an export. force: existing files may be replaced."""
+    """The output folder of an export. force: existing files may be replaced. sharing: how slides are named."""
 
     folder: Path
     force: bool = False
+    sharing: Sharing = IDENTIFIED
+
+    def writing(self, path: Path) -> AbstractContextManager[Path]:
+        """Yield a temporary file that becomes `path`; others of the machine cannot read it."""
+        return private_file(path)
 
     def claim(self, names: Sequence[str]) -> list[Path]:
         """Return the paths for files of these names, before any is written. An existing file is an error."""

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from slideseek.archive.archive import Archive
-from slideseek.archive.files import replacing, safe_name
+from slideseek.archive.files import safe_name
 from slideseek.archive.manifest import Problem
 from slideseek.archive.payloads import unpack_patches
 from slideseek.engine import Engine
@@ -24,7 +24,7 @@ def export_patches(archive: Archive, engine: Engine, choice: SlideChoice, destin
     missing = sorted({row.id for row in choice.rows} - {row.id for row in ready})
     fix = "run 'slideseek build'; features imported without coords have no patches"
     choice.leave_out(missing, f"patches of engine {engine.name!r}", fix, summary)
-    paths = destination.claim([f"{safe_name(row.id)}.geojson" for row in ready])
+    paths = destination.claim([f"{safe_name(destination.sharing.slide(row.id))}.geojson" for row in ready])
     for row, path in zip(ready, paths):
         payload = archive.catalog.payload(stages.key(engine, "select", row))
         try:
@@ -34,9 +34,9 @@ def export_patches(archive: Archive, engine: Engine, choice: SlideChoice, destin
         except SlideseekError as error:
             summary.problems.append(Problem(row.id, error.cause, error.fix))
             continue
-        with replacing(path) as temporary:
+        with destination.writing(path) as temporary:
             temporary.write_text(json.dumps(shapes, separators=(",", ":")), encoding="utf-8")
-        summary.wrote(path, row.id)
+        summary.wrote(path, destination.sharing.slide(row.id))
     return summary
 
 

@@ -9,28 +9,32 @@ from slideseek_apps.interchange.export_output import Destination, ExportSummary,
 from slideseek_apps.interchange.tables import write_table
 
 HEADINGS = ("slide_id", "path", "case_id", "primary_site", "diagnosis", "center", "mpp", "contours")
-"""Headings of a manifest, so the table can be used as one."""
+"""Headings of a manifest, so the table with real ids can be used as one."""
+
+PATHS = (HEADINGS.index("path"), HEADINGS.index("contours"), -2, -1)
+"""Places of columns with paths, or with messages that may have one: a shareable table is without them."""
 
 
 def export_table(
     archive: Archive, engine: str | None, choice: SlideChoice, destination: Destination, suffix: str = "csv"
 ) -> ExportSummary:
     """Write one row per slide, as `.csv` or `.parquet`. engine: the one whose state to include, None for all."""
-    summary = ExportSummary()
+    summary, sharing = ExportSummary(), destination.sharing
     status = archive_status(archive)
     engines = [found["name"] for found in status["engines"] if engine in (None, found["name"])]
     states = {slide["id"]: slide for slide in status["slides"]}
-    records = [row.record for row in choice.rows]
+    records = [sharing.record(row.record) for row in choice.rows]
     free = sorted({name for record in records for name in record.columns})
     (path,) = destination.claim([f"slides.{suffix}"])
     names = [*HEADINGS, *free, *(f"state of {name}" for name in engines), "cause", "fix"]
-    rows = []
-    for record in records:
-        state = states[record.id]
+    hidden = {at % len(names) for at in PATHS} if sharing.shareable else set()
+    values = []
+    for row, record in zip(choice.rows, records):
+        state = states[row.id]
         failure = state["failure"] or {"cause": "", "fix": ""}
         stands = [*(state["engines"][name]["state"] for name in engines), failure["cause"], failure["fix"]]
-        rows.append([*_known(archive, record), *(str(record.columns.get(name, "")) for name in free), *stands])
-    write_table(path, {name: [row[i] for row in rows] for i, name in enumerate(names)})
+        values.append([*_known(archive, record), *(str(record.columns.get(name, "")) for name in free), *stands])
+    write_table(path, {name: [one[i] for one in values] for i, name in enumerate(names) if i not in hidden})
     summary.wrote(path, *(record.id for record in records))
     return summary
 

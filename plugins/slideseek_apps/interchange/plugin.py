@@ -10,6 +10,6 @@ def register_commands(register: Register) -> None:
     register(
         "export",
         f"{here}.export_command:command",
-        "Write features, patches, codes, hits or the table of slides for other tools.",
+        "Write features, patches, codes, hits or the table of slides, under pseudonyms.",
     )
     register("collections", f"{here}.collections_command:command", "List what a catalogue of slides elsewhere has.")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from slideseek.archive.files import replacing
+from slideseek.cli.output import csv_text
 from slideseek.errors import UsageError
+from slideseek_apps.reports.sharing import private_file, write_private
 
 EXTRA = "pip install 'slideseek[interchange]'"
 
@@ -29,13 +29,11 @@ def write_table(path: Path, columns: Mapping[str, Sequence[Any]]) -> None:
             import pyarrow.parquet as parquet
         except ImportError as error:
             raise needs_extra("Parquet") from error
-        with replacing(path) as temporary:
+        with private_file(path) as temporary:
             parquet.write_table(pyarrow.table(dict(columns)), temporary)
         return
-    with replacing(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as stream:
-        writer = csv.writer(stream, lineterminator="\n")
-        writer.writerow(columns)
-        writer.writerows(zip(*([_cell(value) for value in column] for column in columns.values())))
+    rows = zip(*([_cell(value) for value in column] for column in columns.values()))
+    write_private(path, csv_text(list(columns), rows))
 
 
 def _cell(value: Any) -> str:

@@ -19,14 +19,16 @@ from slideseek.types import Hit, SlideRecord
 from slideseek_apps.reports.explained_match import Explained, explained
 from slideseek_apps.reports.report_page import Report
 from slideseek_apps.reports.search_report import Reported, search_report
+from slideseek_apps.reports.sharing import IDENTIFIED, Sharing
 
 
 @dataclass
 class QueryPages:
-    """Collect answers from one archive for a page."""
+    """Collect answers from one archive for a page. sharing: how slides are named on it."""
 
     archive: Archive
     with_evidence: bool = True
+    sharing: Sharing = IDENTIFIED
 
     def __post_init__(self) -> None:
         self._opened = OpenArchive(self.archive)
@@ -39,7 +41,8 @@ class QueryPages:
             Found(rank, Hit(str(slide_id), float(distance)), self._record(str(slide_id)))
             for rank, (slide_id, distance) in enumerate(entry.answer["hits"], start=1)
         ]
-        who = f"query {entry.number}, {entry.asked.replace('T', ' ')} by {entry.who}; {request.settings()}"
+        by = "" if self.sharing.shareable else f" by {entry.who}"
+        who = f"query {entry.number}, {entry.asked.replace('T', ' ')}{by}; {self._settings(request)}"
         notes = list(entry.answer["notes"])
         try:
             now = request.run(searcher)
@@ -62,7 +65,8 @@ class QueryPages:
     def page(self, reported: Sequence[Reported], title: str) -> Report:
         """Return the page of some answers."""
         names = dict.fromkeys(one.answer.engine for one in reported)
-        return search_report(self.archive, [self._opened.searcher(name).engine for name in names], reported, title)
+        engines = [self._opened.searcher(name).engine for name in names]
+        return search_report(self.archive, engines, reported, title, sharing=self.sharing)
 
     def complete(self, result: Result, asked: str = "") -> Reported:
         """Return an answer with its evidence. If the encoder cannot explain it, a note says so."""
@@ -80,7 +84,14 @@ class QueryPages:
                 notes.append(f"no evidence: {error.cause}")
             if evidence and (request.relevant or request.rejected):
                 notes.append("evidence is for the query only; distances also include the marked slides")
-        return Reported(replace(answer, notes=tuple(notes)), _shown(query), evidence, asked or request.settings())
+        return Reported(replace(answer, notes=tuple(notes)), _shown(query), evidence, asked or self._settings(request))
+
+    def _settings(self, request: Request) -> str:
+        """Describe the search. A shareable page only counts the filters: they may name a patient."""
+        if not self.sharing.shareable:
+            return request.settings()
+        plain = replace(request, where=(), options=()).settings()
+        return plain + (f", {len(request.where)} filter(s)" if request.where else "")
 
     def _record(self, slide_id: str) -> SlideRecord:
         row = self.archive.catalog.slides.get(slide_id)

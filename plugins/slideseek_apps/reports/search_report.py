@@ -16,6 +16,7 @@ from slideseek.searching.searcher import Answer, Found
 from slideseek.searching.votes import FIELD_NAMES, Vote
 from slideseek_apps.reports.explained_match import Explained, Side, patch_pictures
 from slideseek_apps.reports.report_page import EvidencePanel, HitPanel, Match, QuerySection, Report, TextTable
+from slideseek_apps.reports.sharing import IDENTIFIED, Sharing
 from slideseek_apps.reports.slide_panels import PATCH_SIDE, Panels
 
 MATCHES_SHOWN = 6
@@ -41,21 +42,28 @@ def search_report(
     answers: Sequence[Answer | Reported],
     title: str,
     tables: Sequence[TextTable] = (),
+    sharing: Sharing = IDENTIFIED,
 ) -> Report:
-    """Make the report of some answers. A slide whose file is missing is shown without pictures."""
+    """Make the report of some answers. A slide whose file is missing is shown without pictures.
+
+    sharing: how slides are named. A shareable page names neither the archive's folder nor a path in its settings.
+    """
     by_name = {engine.name: engine for engine in engines}
-    panels = Panels(archive)
+    panels = Panels(archive, sharing)
     reported = [one if isinstance(one, Reported) else Reported(one) for one in answers]
-    sections = [_section(one, by_name[one.answer.engine], panels) for one in reported]
-    facts = {"archive": archive.root.name, "slides": str(len(archive.catalog.slides)), "slideseek": __version__}
+    sections = [_section(one, by_name[one.answer.engine], panels, sharing) for one in reported]
+    facts = {"slides": str(len(archive.catalog.slides)), "slideseek": __version__}
+    if not sharing.shareable:
+        facts = {"archive": archive.root.name, **facts}
     for engine in engines:
         facts[f"engine {engine.name}"] = "; ".join(
-            f"{kind}: {canonical_json(chosen)}" for kind, chosen in engine.resolved.settings.items()
+            f"{kind}: {canonical_json(sharing.settings(chosen))}" for kind, chosen in engine.resolved.settings.items()
         )
-    return Report(title, f"Nearest slides in {archive.root.name}", facts, tables, sections)
+    where = "the archive; ids are pseudonyms" if sharing.shareable else archive.root.name
+    return Report(title, f"Nearest slides in {where}", facts, tables, sections)
 
 
-def _section(reported: Reported, engine: Engine, panels: Panels) -> QuerySection:
+def _section(reported: Reported, engine: Engine, panels: Panels, sharing: Sharing) -> QuerySection:
     answer = reported.answer
     return QuerySection(
         query=panels.query(reported.query) if reported.query else panels.stored(answer.query, engine),
@@ -63,7 +71,7 @@ def _section(reported: Reported, engine: Engine, panels: Panels) -> QuerySection
         mode=answer.mode,
         votes={FIELD_NAMES[name]: _vote(vote) for name, vote in answer.votes.items()},
         hits=[_hit(reported, found, engine, panels) for found in answer.found],
-        notes=answer.notes,
+        notes=sharing.notes(answer.notes),
         milliseconds=answer.milliseconds,
         asked=reported.asked,
     )

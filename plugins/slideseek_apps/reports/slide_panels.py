@@ -15,6 +15,7 @@ from slideseek.types import Patches, SlideRecord, UInt8
 from slideseek_apps.reports.explained_match import PixelSource, Side, open_pixels
 from slideseek_apps.reports.heat_colours import colours
 from slideseek_apps.reports.report_page import Panel
+from slideseek_apps.reports.sharing import IDENTIFIED, Sharing
 
 THUMBNAIL_SIDE = 480
 PATCH_SIDE = 96
@@ -24,8 +25,9 @@ MOSAIC_SHOWN = 8
 class Panels:
     """Make the panel of each slide once, even if it is a hit of several queries."""
 
-    def __init__(self, archive: Archive) -> None:
+    def __init__(self, archive: Archive, sharing: Sharing = IDENTIFIED) -> None:
         self._archive = archive
+        self._sharing = sharing
         self._stages = StageCache(archive, lambda _: None)
         self._made: dict[tuple[str, str], Panel] = {}
 
@@ -41,7 +43,8 @@ class Panels:
     def query(self, query: Query) -> Panel:
         """Return the panel of a query with the patches that were searched, such as those of a region."""
         if query.slide_path is None:
-            return Panel(query.record.id, {**query.record.readable_facts(), "picture": "a case has several slides"})
+            shown = self._sharing.record(query.record)
+            return Panel(shown.id, {**self._facts(shown), "picture": "a case has several slides"})
         return self._make(query.record, PixelSource.of(self._archive, query.record, query.slide_path), query.squares())
 
     def heated(self, record: SlideRecord, side: Side, kind: EvidenceKind) -> Panel:
@@ -55,20 +58,26 @@ class Panels:
         patches: Patches | PatchSquares | None,
         heat: UInt8 | None = None,
     ) -> Panel:
-        known = record.readable_facts()
+        shown = self._sharing.record(record)
+        known = self._facts(shown)
         if patches is not None:
             known["patches"] = str(len(patches))
         try:
             slide, has_scale = open_pixels(source, record.id)
         except SlideseekError as error:
-            return Panel(record.id, {**known, "picture": error.cause})
+            cause = "the slide cannot be read" if self._sharing.shareable else error.cause  # it may have a path
+            return Panel(shown.id, {**known, "picture": cause})
         with slide:
             squares = PatchSquares.of(patches, slide.mpp) if isinstance(patches, Patches) else patches
             thumbnail = slide.thumbnail(THUMBNAIL_SIDE)
             scale = thumbnail.shape[1] / slide.dimensions[0]
             boxes, mosaic = _squares(slide, squares, scale) if squares is not None else ([], [])
             mpp = slide.mpp / scale if has_scale else 0.0
-            return Panel(record.id, known, thumbnail, boxes, mosaic, mpp, heat)
+            return Panel(shown.id, known, thumbnail, boxes, mosaic, mpp, heat)
+
+    def _facts(self, shown: SlideRecord) -> dict[str, str]:
+        listed = {name: shown.fields[name] for name in self._sharing.fields if shown.fields.get(name)}
+        return {**shown.readable_facts(), **listed}
 
     def _patches(self, record: SlideRecord, engine: Engine) -> Patches | None:
         slide = self._archive.catalog.slides.get(record.id)

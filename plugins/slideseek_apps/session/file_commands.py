@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from pathlib import Path
 
 import click
 
 from slideseek.archive.files import write_text
+from slideseek.cli.output import csv_text
 from slideseek.errors import UsageError
 from slideseek.plugins import needs_application
 from slideseek.searching.answer_json import CSV_HEADER, answer_json, csv_rows
@@ -30,27 +29,29 @@ def save(session: Session, text: str) -> None:
 
 
 def export(session: Session, text: str) -> None:
-    """Write the last hits as CSV, JSON or an HTML page, depending on the file's suffix."""
-    (word,) = exactly(split_words(text), 1, "export FILE.csv, FILE.json or FILE.html")
+    """Write the last hits as CSV, JSON or an HTML page, depending on the file's suffix: shareable, or identified."""
+    with needs_application("reports", "a file of hits"):
+        from slideseek_apps.reports.query_pages import QueryPages
+        from slideseek_apps.reports.report_page import render_report
+        from slideseek_apps.reports.sharing import Sharing, write_private
+    words = split_words(text)
+    identified = "--identified" in words
+    usage = "export FILE.csv, FILE.json or FILE.html [--identified]"
+    (word,) = exactly([one for one in words if one != "--identified"], 1, usage)
     path, asked = Path(word), session.last()
-    data = answer_json(asked.answer)
+    sharing = Sharing.of(session.archive, identified)
+    answer = sharing.answer(asked.answer)
     if path.suffix == ".csv":
-        sheet = io.StringIO()
-        writer = csv.writer(sheet, lineterminator="\n")
-        writer.writerow(CSV_HEADER)
-        writer.writerows(csv_rows(asked.answer))
-        write_text(path, sheet.getvalue())
+        write_private(path, csv_text(CSV_HEADER, csv_rows(answer)))
     elif path.suffix == ".json":
-        kept = {**data, "request": asked.request.pack(), "number": asked.number}
-        write_text(path, json.dumps(kept, indent=2, ensure_ascii=False) + "\n")
+        kept = {**answer_json(answer), "number": asked.number}
+        if identified:
+            kept["request"] = asked.request.pack()
+        write_private(path, json.dumps(kept, indent=2, ensure_ascii=False) + "\n")
     elif path.suffix == ".html":
-        with needs_application("reports", "an HTML page of hits"):
-            from slideseek_apps.reports.query_pages import QueryPages
-            from slideseek_apps.reports.report_page import render_report
-        pages = QueryPages(session.archive)
+        pages = QueryPages(session.archive, sharing=sharing)
         shown = pages.complete(Result(asked.request, asked.query, asked.answer))
-        page = pages.page([shown], f"Slides like {asked.answer.query.id}")
-        write_text(path, render_report(page))
+        write_private(path, render_report(pages.page([shown], f"Slides like {answer.query.id}")))
     else:
         raise UsageError(f"cannot export to {word!r}", "end the name in .csv, .json or .html")
     click.echo(f"wrote {len(asked.answer.found)} hit(s) to {word}")
@@ -73,7 +74,7 @@ def reload(session: Session, text: str) -> None:
 
 COMMANDS = (
     Command("save", "save FILE", "write the session as a script", save, ("file",)),
-    Command("export", "export FILE.csv|.json|.html", "write the last hits to a file", export, ("file",)),
+    Command("export", "export FILE.csv|.json|.html [--identified]", "write the last hits to a file", export, ("file",)),
     Command("history", "history [NUMBER]", "list the latest queries, of this session and earlier ones", history),
     Command("reload", "reload", "reload the archive, after a build", reload),
 )

@@ -44,7 +44,7 @@ def identical(one, other):
 
 def test_exported_features_come_back_bit_by_bit(tiny_archive, tmp_path, theirs, slideseek, codes_of):
     out = tmp_path / "features_uni_v1"
-    done = slideseek("export", "features", "-a", tiny_archive, "--engine", "bars", "-o", out, "--json")
+    done = slideseek("export", "features", "--identified", "-a", tiny_archive, "--engine", "bars", "-o", out, "--json")
     assert done.code == 0 and len(done.json["files"]) == 8 and done.json["slides"] == [f"s{n}" for n in range(8)]
     archive = theirs(width=256)
     assert slideseek("import", out, "-a", archive).code == 0
@@ -53,13 +53,13 @@ def test_exported_features_come_back_bit_by_bit(tiny_archive, tmp_path, theirs, 
     here, there = codes_of(archive, "theirs"), codes_of(tiny_archive, "bars")
     assert here.keys() == there.keys() and all(np.array_equal(here[slide], there[slide]) for slide in here)
     again = tmp_path / "again"
-    assert slideseek("export", "features", "-a", archive, "-o", again).code == 0
+    assert slideseek("export", "features", "--identified", "-a", archive, "-o", again).code == 0
     with h5py.File(out / "s0.h5") as first, h5py.File(again / "s0.h5") as second:
         assert dict(first["coords"].attrs) == dict(second["coords"].attrs)
 
 
 def test_the_layout_of_trident(tiny_archive, tmp_path, slideseek):
-    slideseek("export", "features", "s3", "-a", tiny_archive, "-o", tmp_path / "out")
+    slideseek("export", "features", "--identified", "s3", "-a", tiny_archive, "-o", tmp_path / "out")
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["s3.h5"]
     with h5py.File(tmp_path / "out" / "s3.h5") as file:
         features, coords = file["features"], file["coords"]
@@ -83,13 +83,13 @@ def test_odd_names_come_back(tmp_path, theirs, slideseek, write_trident, bag_of)
     table.write_text('slide_id,path,case_id\n"a/b 50%",x.svs,p\n')
     one, two = theirs(), theirs(name="other")
     slideseek("import", tmp_path / "features_uni_v1", "-a", one, "--manifest", table)
-    assert slideseek("export", "features", "-a", one, "-o", tmp_path / "out").code == 0
+    assert slideseek("export", "features", "--identified", "-a", one, "-o", tmp_path / "out").code == 0
     done = slideseek("import", tmp_path / "out", "-a", two, "--set", "uni_v1", "--json")
     assert done.json["imported"] == ["a/b 50%"]
 
 
 def test_patches_are_rectangles_in_level_0_pixels(tiny_archive, tmp_path, slideseek):
-    done = slideseek("export", "patches", "s0", "s1", "-a", tiny_archive, "-o", tmp_path / "out")
+    done = slideseek("export", "patches", "--identified", "s0", "s1", "-a", tiny_archive, "-o", tmp_path / "out")
     assert done.code == 0 and "patches of 2 slides" in done.out
     shapes = json.loads((tmp_path / "out" / "s0.geojson").read_text())
     xy = results(tiny_archive, "bars")["s0"][2]
@@ -102,7 +102,7 @@ def test_patches_are_rectangles_in_level_0_pixels(tiny_archive, tmp_path, slides
 
 def test_codes(tiny_archive, tmp_path, slideseek, codes_of):
     for engine, kind, width in (("bars", "bits", 255), ("mean", "float", 256)):
-        slideseek("export", "codes", "-a", tiny_archive, "--engine", engine, "-o", tmp_path / engine)
+        slideseek("export", "codes", "--identified", "-a", tiny_archive, "--engine", engine, "-o", tmp_path / engine)
         with np.load(tmp_path / engine / "codes.npz", allow_pickle=False) as file:
             assert (str(file["kind"]), int(file["width"])) == (kind, width)
             rows, starts = file["rows"], file["starts"]
@@ -126,7 +126,7 @@ def test_sparse_codes_are_a_csr_matrix():
 
 
 def test_the_table_can_be_a_manifest(tiny_archive, tmp_path, slideseek, tiny_config):
-    slideseek("export", "table", "-a", tiny_archive, "-o", tmp_path / "out")
+    slideseek("export", "table", "--identified", "-a", tiny_archive, "-o", tmp_path / "out")
     with (tmp_path / "out" / "slides.csv").open() as stream:
         rows = list(csv.DictReader(stream))
     assert [row["slide_id"] for row in rows] == [f"s{n}" for n in range(8)]
@@ -137,21 +137,21 @@ def test_the_table_can_be_a_manifest(tiny_archive, tmp_path, slideseek, tiny_con
     slideseek("init", other, "--config", tiny_config)
     added = slideseek("add", "--manifest", tmp_path / "out" / "slides.csv", "-a", other, "--json").json
     assert len(added["added"]) == 8 and not added["problems"]
-    slideseek("export", "table", "s1", "-a", tiny_archive, "--engine", "mean", "-o", tmp_path / "one")
+    slideseek("export", "table", "--identified", "s1", "-a", tiny_archive, "--engine", "mean", "-o", tmp_path / "one")
     assert "state of bars" not in (tmp_path / "one" / "slides.csv").read_text()
 
 
-@pytest.mark.parametrize("what", ["features", "patches", "codes", "table"])
+@pytest.mark.parametrize("what", ["features", "patches", "codes", "table", "pseudonyms"])
 def test_nothing_is_overwritten_unasked(tiny_archive, tmp_path, slideseek, what):
     out = tmp_path / "out"
-    assert slideseek("export", what, "-a", tiny_archive, "-o", out).code == 0
+    assert slideseek("export", what, "--identified", "-a", tiny_archive, "-o", out).code == 0
     before = {path: path.read_bytes() for path in out.iterdir()}
     first = min(before)
     first.write_bytes(b"mine")
-    done = slideseek("export", what, "-a", tiny_archive, "-o", out)
+    done = slideseek("export", what, "--identified", "-a", tiny_archive, "-o", out)
     assert done.code == 2 and "already exists" in done.err and "--force" in done.err
     assert first.read_bytes() == b"mine"
-    assert slideseek("export", what, "-a", tiny_archive, "-o", out, "--force").code == 0
+    assert slideseek("export", what, "--identified", "-a", tiny_archive, "-o", out, "--force").code == 0
     assert first.read_bytes() != b"mine" and set(out.iterdir()) == set(before), "no file is left over"
 
 
@@ -159,12 +159,12 @@ def test_slides_without_results(tiny_archive, tmp_path, slideseek, paint_tiny):
     paint_tiny(tmp_path / "new.png", 5, coarse=True)
     slideseek("add", tmp_path / "new.png", "-a", tiny_archive, "--mpp", "1")
     for what in ("features", "patches", "codes"):
-        everything = slideseek("export", what, "-a", tiny_archive, "-o", tmp_path / what, "--json")
+        everything = slideseek("export", what, "--identified", "-a", tiny_archive, "-o", tmp_path / what, "--json")
         assert everything.code == 0 and len(everything.json["slides"]) == 8
         assert "1 slide(s) have no" in everything.json["notes"][0]
-        named = slideseek("export", what, "new", "s0", "-a", tiny_archive, "-o", tmp_path / f"{what}2")
+        named = slideseek("export", what, "--identified", "new", "s0", "-a", tiny_archive, "-o", tmp_path / f"{what}2")
         assert named.code == 3 and "failed  new: it has no" in named.err and "slideseek build" in named.err
-        alone = slideseek("export", what, "new", "-a", tiny_archive, "-o", tmp_path / f"{what}3")
+        alone = slideseek("export", what, "--identified", "new", "-a", tiny_archive, "-o", tmp_path / f"{what}3")
         assert alone.code == 1 and "no requested slide has" in alone.err
 
 
@@ -173,25 +173,30 @@ def test_damaged_features_are_not_exported(tiny_archive, tmp_path, slideseek):
     content = bytearray((folder / "s0.h5").read_bytes())
     content[-1] ^= 1
     (folder / "s0.h5").write_bytes(content)
-    done = slideseek("export", "features", "-a", tiny_archive, "-o", tmp_path / "out")
+    done = slideseek("export", "features", "--identified", "-a", tiny_archive, "-o", tmp_path / "out")
     assert done.code == 3 and "failed  s0: its features are missing or damaged" in done.err
     assert len(list((tmp_path / "out").iterdir())) == 7
 
 
 def test_wrong_arguments(tiny_archive, tmp_path, slideseek):
-    assert "did you mean 's1'" in slideseek("export", "codes", "s1x", "-a", tiny_archive, "-o", tmp_path / "x").err
+    assert (
+        "did you mean 's1'"
+        in slideseek("export", "codes", "--identified", "s1x", "-a", tiny_archive, "-o", tmp_path / "x").err
+    )
     assert (
         "no engine named"
-        in slideseek("export", "table", "--engine", "zzz", "-a", tiny_archive, "-o", tmp_path / "x").err
+        in slideseek("export", "table", "--identified", "--engine", "zzz", "-a", tiny_archive, "-o", tmp_path / "x").err
     )
     (tmp_path / "file").write_text("")
-    done = slideseek("export", "codes", "-a", tiny_archive, "-o", tmp_path / "file")
+    done = slideseek("export", "codes", "--identified", "-a", tiny_archive, "-o", tmp_path / "file")
     assert done.code == 2 and "is not a folder" in done.err
     assert not (tmp_path / "x").exists()
 
 
 def test_hits_are_ranked_lists_that_can_be_scored(tiny_archive, tmp_path, slideseek):
-    done = slideseek("export", "hits", "-a", tiny_archive, "--engine", "mean", "-o", tmp_path, "-k", "3")
+    done = slideseek(
+        "export", "hits", "--identified", "-a", tiny_archive, "--engine", "mean", "-o", tmp_path, "-k", "3"
+    )
     assert done.code == 0, done.err
     lists = {query.query_id: query for query in read_hits(tmp_path / "hits.csv")}
     answer = slideseek("search", "s0", "-a", tiny_archive, "--engine", "mean", "-k", "3", "--json").json
@@ -199,7 +204,7 @@ def test_hits_are_ranked_lists_that_can_be_scored(tiny_archive, tmp_path, slides
         (hit["slide"]["id"], hit["distance"]) for hit in answer["hits"]
     ]
     assert slideseek("bench", "score", tmp_path / "hits.csv", "--json").json["queries"] == len(lists) == 8
-    wrong = slideseek("export", "hits", "-a", tiny_archive, "-o", tmp_path, "--format", "npz")
+    wrong = slideseek("export", "hits", "--identified", "-a", tiny_archive, "-o", tmp_path, "--format", "npz")
     assert wrong.code == 2 and "--format is one of: csv, parquet" in wrong.err
 
 
@@ -214,7 +219,7 @@ def test_parquet_has_what_csv_has(tiny_archive, tmp_path, slideseek, codes_of):
             plain = list(csv.DictReader(stream))
         rows = parquet.read_table(tmp_path / f"{name}.parquet").to_pylist()
         assert [{key: "" if value is None else str(value) for key, value in row.items()} for row in rows] == plain
-    slideseek("export", "codes", "-a", tiny_archive, "-o", tmp_path, "--format", "parquet")
+    slideseek("export", "codes", "--identified", "-a", tiny_archive, "-o", tmp_path, "--format", "parquet")
     table = parquet.read_table(tmp_path / "codes.parquet").to_pylist()
     for slide, rows in codes_of(tiny_archive, "bars").items():
         assert [row["code"] for row in table if row["slide_id"] == slide] == rows.tolist()

@@ -245,7 +245,7 @@ def test_features_without_places(theirs, tmp_path, slideseek, codes_of, bag_of):
     assert refused.code == 1 and "without coords have no patches" in refused.err
     stage = slideseek("status", "-a", archive, "--json").json["slides"][0]["engines"]["theirs"]["stages"]["select"]
     assert stage["status"] == "done" and stage["notes"] == ["imported without coords"]
-    slideseek("export", "features", "-a", archive, "-o", tmp_path / "out")
+    slideseek("export", "features", "--identified", "-a", archive, "-o", tmp_path / "out")
     with h5py.File(tmp_path / "out" / "a.h5") as file:
         assert "coords" not in file and np.array_equal(file["features"], bag_of(0)[0])
 

@@ -106,7 +106,7 @@ def test_vectors_of_whole_slides(tmp_path, slideseek, bags, listed, codes_of, wr
     assert all(np.array_equal(codes[slide][0], features.mean(axis=0)) for slide, (features, _) in bags.items())
     hits = slideseek("search", "a", "-a", archive, "--json").json["hits"]
     assert [hit["slide"]["id"] for hit in hits] == ["b", "c"] and hits[0]["distance"] < 0.1 < hits[1]["distance"]
-    refused = slideseek("export", "patches", "-a", archive, "-o", tmp_path / "out")
+    refused = slideseek("export", "patches", "--identified", "-a", archive, "-o", tmp_path / "out")
     assert refused.code == 1 and "no slide has patches" in refused.err
     health = slideseek("doctor", archive, "--json").json
     assert not [found for found in health["findings"] if found["state"] == "fail" and found["area"] == "archive"], (
@@ -187,7 +187,7 @@ def test_vectors_are_compared_in_a_benchmark(tmp_path, slideseek):
 
 def test_exported_codes_come_back_exactly(tmp_path, slideseek, bags, listed, codes_of):
     archive, _ = imported(slideseek, tmp_path, foreign.trident_vectors(tmp_path / "job", bags), listed)
-    assert slideseek("export", "codes", "-a", archive, "-o", tmp_path / "out").code == 0
+    assert slideseek("export", "codes", "--identified", "-a", archive, "-o", tmp_path / "out").code == 0
     again = slideseek("import", tmp_path / "out" / "codes.npz", "-a", archive, "--set", "again", "--json")
     assert again.code == 0, again.err
     with (archive / "slideseek.toml").open("a") as config:

@@ -12,7 +12,7 @@ def test_reports_of_the_log_and_of_a_query(tiny_archive, tiny_slides, tmp_path, 
     slideseek(
         "search", tiny_slides / "s3.png", "--region", "60,60,200,200", "-a", tiny_archive, "-k", "1", "--mpp", "1"
     )
-    done = slideseek("report", 1, 2, 3, "-a", tiny_archive, "-o", page, "--title", "Three <queries>")
+    done = slideseek("report", 1, 2, 3, "-a", tiny_archive, "-o", page, "--title", "Three <queries>", "--identified")
     assert done.code == 0, done.err
     text = page.read_text()
     assert "wrote 3 queries" in done.out and "Three &lt;queries&gt;" in text
@@ -21,7 +21,20 @@ def test_reports_of_the_log_and_of_a_query(tiny_archive, tiny_slides, tmp_path, 
     assert "confidence 1.00" in text and text.count('class="heat"') > 10
     assert not re.search(r'(src|href)="(?!data:|#)', text) and "<script" not in text
 
-    slideseek("report", "-a", tiny_archive, "--query", "s5", "-k", "2", "--vertical", "--without-evidence", "-o", page)
+    slideseek(
+        "report",
+        "--identified",
+        "-a",
+        tiny_archive,
+        "--query",
+        "s5",
+        "-k",
+        "2",
+        "--vertical",
+        "--without-evidence",
+        "-o",
+        page,
+    )
     fresh = page.read_text()
     assert "Slides like s5" in fresh and "Nearest pairs" not in fresh and "within the site" in fresh
     both = slideseek("report", 1, "--query", "s1", "-a", tiny_archive)
@@ -32,7 +45,7 @@ def test_what_has_changed_since_is_said_and_the_old_hits_are_shown(tiny_archive,
     hits = slideseek("search", "s0", "-a", tiny_archive, "-k", "2", "--json").json["hits"]
     gone = hits[0]["slide"]["id"]
     slideseek("remove", gone, "-a", tiny_archive)
-    done = slideseek("report", "-a", tiny_archive, "-o", tmp_path / "page.html")
+    done = slideseek("report", "--identified", "-a", tiny_archive, "-o", tmp_path / "page.html")
     text = (tmp_path / "page.html").read_text()
     assert done.code == 0 and "the query now has other hits" in done.err
     assert gone in text and "No picture" in text and "Nearest pairs" not in text

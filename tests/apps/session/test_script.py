@@ -20,8 +20,8 @@ explain 1 {folder}/panel.png
 mark 1 relevant
 mark 2 not
 more like these
-export {folder}/hits.csv
-export {folder}/hits.json
+export {folder}/hits.csv --identified
+export {folder}/hits.json --identified
 export {folder}/hits.html
 save {folder}/again.txt
 history 2

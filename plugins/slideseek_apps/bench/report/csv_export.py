@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import csv
-import io
+from typing import Any
 
+from slideseek.cli.output import csv_text
 from slideseek_apps.bench.report.assemble import Report
 from slideseek_apps.bench.report.table import Number
 
@@ -13,9 +13,7 @@ HEADER = ("section", "table", "row", "summary", "group", "column", "value", "low
 
 def render_csv(report: Report) -> str:
     """Return every entry of every table; `row` joins the leading cells of its row with ' / '."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(HEADER)
+    rows: list[tuple[Any, ...]] = []
     for part in report.parts:
         for table in part.tables:
             for row in table.rows:
@@ -24,7 +22,7 @@ def render_csv(report: Report) -> str:
                     where = (part.heading, table.key, name, int(row.summary), column.group, column.name)
                     if isinstance(entry, Number):
                         numbers = (entry.value, entry.low, entry.high, entry.spread, int(entry.best))
-                        writer.writerow((*where, *numbers, entry.text))
+                        rows.append((*where, *numbers, entry.text))
                     else:
-                        writer.writerow((*where, "", "", "", "", 0, entry))
-    return text.getvalue()
+                        rows.append((*where, "", "", "", "", 0, entry))
+    return csv_text(HEADER, rows)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import csv
 import os
 from collections.abc import Callable
 from pathlib import Path
 
+from slideseek.cli.output import csv_text
 from slideseek_apps.demo.histology.plan import demo_slides, paint
 from slideseek_apps.demo.histology.pyramid import write_slide
 
@@ -33,10 +33,8 @@ def write_demo(
             on_slide(slide.record.id)
     manifest = target / "manifest.csv"
     temporary = target / f".manifest.csv.{os.getpid()}.tmp"
-    with temporary.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(COLUMNS)
-        for record in (slide.record for slide in slides):
-            writer.writerow([record.id, record.path, record.patient, record.site, record.label, record.center])
+    records = [slide.record for slide in slides]
+    rows = [(one.id, one.path, one.patient, one.site, one.label, one.center) for one in records]
+    temporary.write_text(csv_text(COLUMNS, rows), encoding="utf-8")
     temporary.replace(manifest)
     return manifest
