@@ -212,7 +212,19 @@ def test_parquet_has_what_csv_has(tiny_archive, tmp_path, slideseek, codes_of):
     parquet = pytest.importorskip("pyarrow.parquet", reason="the extra 'interchange' is not installed")
     for what in ("hits", "table"):
         for form in ("csv", "parquet"):
-            args = ("export", what, "-a", tiny_archive, "--engine", "mean", "-o", tmp_path, "--format", form)
+            args = (
+                "export",
+                what,
+                "--identified",
+                "-a",
+                tiny_archive,
+                "--engine",
+                "mean",
+                "-o",
+                tmp_path,
+                "--format",
+                form,
+            )
             assert slideseek(*args).code == 0
     for name in ("hits", "slides"):
         with (tmp_path / f"{name}.csv").open(encoding="utf-8", newline="") as stream:
@@ -227,7 +239,7 @@ def test_parquet_has_what_csv_has(tiny_archive, tmp_path, slideseek, codes_of):
 
 def test_anndata_has_slides_codes_and_hits(tiny_archive, tmp_path, slideseek, codes_of):
     anndata = pytest.importorskip("anndata", reason="the extra 'interchange' is not installed")
-    args = ("export", "codes", "-a", tiny_archive, "-o", tmp_path, "--format", "h5ad", "-k", "3")
+    args = ("export", "codes", "--identified", "-a", tiny_archive, "-o", tmp_path, "--format", "h5ad", "-k", "3")
     several = slideseek(*args, "--engine", "bars")
     assert several.code == 2 and "several codes per slide" in several.err and "as npz" in several.err
     assert slideseek(*args, "--engine", "mean").code == 0
