@@ -193,7 +193,7 @@ def test_an_uploaded_patch_is_logged_without_its_file_and_a_replay_says_that_it_
     again = slideseek("replay", entry["number"], "-a", painted_archive)
     assert again.code == 1 and "does not keep images" in again.err and "upload it again" in again.err
     page = tmp_path / "page.html"
-    assert slideseek("report", entry["number"], "-a", painted_archive, "-o", page).code == 0
+    assert slideseek("report", entry["number"], "-a", painted_archive, "-o", page, "--identified").code == 0
     assert "cannot be run again" in page.read_text() and answer["hits"][0]["slide"]["id"] in page.read_text()
 
 
