@@ -74,6 +74,11 @@ def test_it_stores_what_a_local_build_stores(on_dask, local_rows, stored, waitin
     assert not waiting(folder)
 
 
+def allow_failures(dask, count):
+    """Set `distributed.scheduler.allowed-failures` of the running scheduler."""
+    dask.client.run_on_scheduler(lambda dask_scheduler: setattr(dask_scheduler, "allowed_failures", count))
+
+
 def test_killed_workers_lose_nothing_and_nothing_is_done_twice(dask, on_dask, local_rows, stored, waiting):
     killed = []
 
@@ -83,7 +88,11 @@ def test_killed_workers_lose_nothing_and_nothing_is_done_twice(dask, on_dask, lo
             killed.append(count)
 
     reporter, folder = Acting(kill), on_dask()
-    summary = build(folder, reporter)
+    allow_failures(dask, KILLS)  # as a site does whose machines are taken away: the slides are not to blame
+    try:
+        summary = build(folder, reporter)
+    finally:
+        allow_failures(dask, 3)
     assert len(killed) == KILLS
     assert summary.counts == {"ok": SLIDES} and not summary.failures
     assert len(set(reporter.slides[:SLIDES])) == SLIDES, "each slide is reported once"
