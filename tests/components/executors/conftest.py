@@ -148,7 +148,11 @@ class DaskScheduler:
         import psutil
 
         nannies = psutil.Process(self._workers.pid)
-        alive = [one for one in nannies.children(recursive=True) if "spawn_main" in " ".join(one.cmdline())]
+        alive = []
+        for one in nannies.children(recursive=True):
+            with contextlib.suppress(psutil.Error):  # killed before, and not buried yet
+                if "spawn_main" in " ".join(one.cmdline()):
+                    alive.append(one)
         if alive:
             random.choice(alive).kill()
         return bool(alive)
