@@ -49,7 +49,7 @@ def near_of(features: FeatureSet, entry: Entry, seed: int, protocol: Protocol, s
     """Return the distances after a fit of `entry` on a split, from the folder `keep` if they are there."""
     file = keep / file_name(f"{features.name} {entry.name} {seed} {protocol} {split.number}.npz")
     if not file.exists():
-        _write(file, near=measured(features, entry, seed, split)[0])
+        keep_arrays(file, near=measured(features, entry, seed, split)[0])
     with np.load(file) as stored:
         near: Near = stored["near"]
         return near
@@ -60,7 +60,7 @@ def cost_of(features: FeatureSet, entry: Entry, split: Split, keep: Path) -> Cos
     file = keep / file_name(f"{features.name} {entry.name} cost.npz")
     if not file.exists():
         SHARED.clear()
-        _write(file, **vars(measured(features, entry, 0, split)[1]))
+        keep_arrays(file, **vars(measured(features, entry, 0, split)[1]))
         SHARED.clear()
     with np.load(file) as stored:
         return Cost(*(float(stored[item.name]) for item in dataclass_fields(Cost)))
@@ -201,7 +201,7 @@ def resident() -> int:
         return 0
 
 
-def _write(file: Path, **arrays: Any) -> None:
+def keep_arrays(file: Path, **arrays: Any) -> None:
     """Write arrays under a temporary name first, so that a run that was stopped leaves no half of a file."""
     unfinished = file.with_suffix(".unfinished.npz")
     np.savez_compressed(unfinished, **arrays)

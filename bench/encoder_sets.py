@@ -118,3 +118,15 @@ def candidates(task: Task, split: Split, protocol: Protocol, query: int) -> NDAr
         i for i in among.tolist() if features.groups[i] != group and (not task.within or features.bags[i].site == site)
     ]
     return np.array(kept, dtype=np.int64)
+
+
+def counted(task: Task, protocol: Protocol, seeds: int) -> tuple[float, int]:
+    """Return how many slides have a match among their candidates, on average over seeds, and of how many patients."""
+    found = [
+        query
+        for seed in range(seeds)
+        for split in splits(task.features, protocol, seed)
+        for query in split.queries.tolist()
+        if any(task.targets[i] == task.targets[query] for i in candidates(task, split, protocol, query))
+    ]
+    return len(found) / seeds, len({task.features.groups[i] for i in found})

@@ -11,7 +11,8 @@ are paired. `vs` lines are the mAP differences of the recommended encoder and of
 
 `--keep DIR` keeps the distances between slides, so that the table can be made in parts (`--sets`, `--encoders`) and
 goes on where it was stopped. `--costs` fits every row once more, alone, and prints what it costs.
-`--change 'by = "site"'` adds a row: the recommended encoder with options changed.
+`--change 'by = "site"'` adds a row: the recommended encoder with options changed. `--page FILE` writes the tables of
+docs/results/encoders.md, all of them from what this run scored.
 """
 
 from __future__ import annotations
@@ -24,8 +25,9 @@ from typing import TypeAlias
 
 from bench.encoder_codes import Cost, Entry, bytes_of, cost_of, near_of
 from bench.encoder_entries import RECOMMENDED, RIVALS, entries
+from bench.encoder_page import page
 from bench.encoder_scores import Score, rank, score
-from bench.encoder_sets import PROTOCOLS, FeatureSet, Protocol, Task, load_sets, splits, tasks_of
+from bench.encoder_sets import PROTOCOLS, FeatureSet, Protocol, Task, counted, load_sets, splits, tasks_of
 from slideseek.errors import SlideseekError
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
@@ -45,12 +47,14 @@ def main() -> None:
     parser.add_argument("--costs", action="store_true", help="measure the time and memory of each row, nothing shared")
     parser.add_argument("--change", action="append", default=[], metavar="TOML", help="a row with options changed")
     parser.add_argument("--figure", type=Path, help="draw quality against bytes per slide into this file")
+    parser.add_argument("--page", type=Path, help="write all tables as Markdown into this file")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         keep = given.keep or Path(temporary)
         keep.mkdir(parents=True, exist_ok=True)
         rows = [row for row in entries(tuple(given.change)) if not given.encoders or row.name in given.encoders]
         drawn: dict[str, tuple[Scores, Mapping[str, float]]] = {}
+        columns: dict[str, Scores] = {}
         for features in load_sets(given.data, given.sets):
             usable = [row for row in rows if fits(row, features)]
             compute(features, usable, given.seeds, keep)
@@ -61,11 +65,16 @@ def main() -> None:
                 for protocol in PROTOCOLS:
                     found = {row.name: scored(task, row, protocol, given.seeds, keep) for row in usable}
                     print_table(task, protocol, found, sizes, costs)
+                    slides, patients = counted(task, protocol, given.seeds)
+                    print(f"  {slides:.0f} slides per seed have a match, of {patients} patients", flush=True)
+                    columns[f"{task.name}, {protocol}"] = found
                     drawn[f"{task.name}\n{PROTOCOLS[protocol].split(':')[0]}"] = found, sizes
         if given.figure:
             from bench.encoder_figure import draw  # only this needs matplotlib
 
             draw(drawn, given.figure)
+        if given.page:
+            given.page.write_text(page(columns) + "\n", encoding="utf-8")
 
 
 def compute(features: FeatureSet, rows: Sequence[Entry], seeds: int, keep: Path) -> None:

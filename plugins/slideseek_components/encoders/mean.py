@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from slideseek.interfaces import Attributable
+from slideseek.interfaces import Attributable, KeepsSpace
 from slideseek.types import Bag, Code, CodeSpec, Float64
 from slideseek_components.encoders.attribution import directions
 from slideseek_components.encoders.bags import canonical_chunks, canonical_sum, finite_features
@@ -15,7 +15,7 @@ from slideseek_components.encoders.normalise import unit
 
 
 @dataclass
-class Mean(Attributable):
+class Mean(Attributable, KeepsSpace):
     """Average the patch features, in float64 and in a canonical order: the code does not depend on the patch order.
 
     l2: divide by the Euclidean norm (a zero mean stays zero).
@@ -24,6 +24,11 @@ class Mean(Attributable):
     code_revision: ClassVar[int] = 1
 
     l2: bool = False
+
+    @property
+    def in_feature_space(self) -> bool:
+        """Return True: the mean of one patch is its features."""
+        return True
 
     def spec(self, width: int) -> CodeSpec:
         """Return one row of `width` floats."""

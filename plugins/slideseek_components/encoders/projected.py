@@ -44,7 +44,8 @@ class Projected(Composite):
     classes towards a multiple of the identity, at most 1; 0 stands for 0.1. unprojected: the weight of the code as it
     was beside the projected one, -1 to choose it on training patients that were left out. dimensions: most coordinates
     of a projected code. bits: 0 for floats of unit length. binarise: `sign` (of the coordinates, at most `dimensions`
-    bits), `hyperplanes` (random) or `itq` (learnt rotations). seed: of planes, rotations and validation.
+    bits), `hyperplanes` (random) or `itq` (learnt rotations). seed: of planes, rotations and validation. outside: the
+    weight, times `unprojected`, of the directions in which no training slide differs; `sign` and `itq` have none.
     """
 
     of: Encoder = field(default_factory=Mean)
@@ -56,11 +57,12 @@ class Projected(Composite):
     bits: int = 5000
     binarise: Binarise = "hyperplanes"
     seed: int = 0
+    outside: float = 1.0
     width_: int = field(init=False, repr=False, compare=False, default=0)
     projector_: Projector | None = field(init=False, repr=False, compare=False, default=None)
 
     name: ClassVar[str] = "projected"
-    code_revision: ClassVar[int] = 2
+    code_revision: ClassVar[int] = 3
 
     def __post_init__(self) -> None:
         self._options()
@@ -134,6 +136,7 @@ class Projected(Composite):
             self.bits,
             self.binarise,
             self.seed,
+            self.outside,
         )
 
     def _deciding(self) -> dict[str, object]:

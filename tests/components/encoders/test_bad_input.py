@@ -12,20 +12,26 @@ import torch
 from slideseek.errors import DamagedError, EmptyBagError, SlideseekError
 from slideseek.interfaces import Checkpointed, Trainable, implements
 from slideseek.types import Bag
+from slideseek_components.encoders.attention_mil import AttentionMil
 from slideseek_components.encoders.bovw import Bovw
 from slideseek_components.encoders.c_gmm_fv import ConditionedGmmFisher
 from slideseek_components.encoders.deep_bfv import DeepBinaryFisherVector
 from slideseek_components.encoders.deep_fv import DeepFisherVector
 from slideseek_components.encoders.deep_sbfv import DeepSparseBinaryFisherVector
+from slideseek_components.encoders.deep_sets import DeepSets
 from slideseek_components.encoders.deep_sfv import DeepSparseFisherVector
+from slideseek_components.encoders.focal_attention import FocalAttention
 from slideseek_components.encoders.gmm_fv import GmmFisher
 from slideseek_components.encoders.max import Max
 from slideseek_components.encoders.mean import Mean
+from slideseek_components.encoders.memory_set import MemorySet
+from slideseek_components.encoders.prototypes import Prototypes
 from slideseek_components.encoders.vlad import Vlad
 from slideseek_components.encoders.yottixel import Yottixel
 
 WIDTH = 6
 DEEP = {"hidden": (8, 5), "latent": 3, "sites": 2, "labels": 2, "epochs": 1, "device": "cpu"}
+SETS = {"hidden": (8, 5), "epochs": 2, "device": "cpu"}
 MAKERS = {
     "yottixel": Yottixel,
     "mean": Mean,
@@ -38,9 +44,15 @@ MAKERS = {
     "deep-sfv": lambda: DeepSparseFisherVector(**DEEP),
     "deep-bfv": lambda: DeepBinaryFisherVector(**DEEP),
     "deep-sbfv": lambda: DeepSparseBinaryFisherVector(bits=20, **DEEP),
+    "prototypes": lambda: Prototypes(3),
+    "deep-sets": lambda: DeepSets(**SETS),
+    "attention-mil": lambda: AttentionMil(**SETS),
+    "memory-set": lambda: MemorySet(**SETS),
+    "focal-attention": lambda: FocalAttention(**SETS),
 }
+SET_NETWORKS = ["deep-sets", "attention-mil", "memory-set", "focal-attention"]
 LEARNING = [name for name, make in MAKERS.items() if implements(make(), Trainable)]
-DEEP_ONES = [name for name in MAKERS if name.startswith("deep-")]
+DEEP_ONES = ["deep-fv", "deep-sfv", "deep-bfv", "deep-sbfv"]
 CONDITIONED = ["c-gmm-fv", *DEEP_ONES]
 
 
@@ -117,7 +129,8 @@ def test_learning_from_a_single_patch(name, tmp_path):
         encoder.fit(*one)
         assert np.isfinite(encoder.encode(one[0][0]).rows).all()
     else:
-        refuses_to_learn(name, tmp_path, *one, "1 patch.*at least 3")
+        message = "fewer than two" if name in SET_NETWORKS else "1 patch.*at least 3"
+        refuses_to_learn(name, tmp_path, *one, message)
 
 
 @pytest.mark.parametrize("name", LEARNING)
@@ -158,6 +171,24 @@ def test_a_label_missing(name, tmp_path):
         refuses_to_learn(name, tmp_path, bags, labels, groups, "'s3' has no label")
     else:
         MAKERS[name]().fit(bags, labels, groups)
+
+
+@pytest.mark.parametrize("name", SET_NETWORKS)
+@pytest.mark.parametrize("label", ["", "x"])
+def test_nothing_to_tell_apart(name, label, tmp_path):
+    bags, _, groups = archive()
+    bags = [bag(one.features, one.slide_id, "lung") for one in bags]
+    message = f"{name} learns to tell slides apart by their labels or sites, .* fewer than two"
+    refuses_to_learn(name, tmp_path, bags, [label] * len(bags), groups, message)
+
+
+@pytest.mark.parametrize("name", SET_NETWORKS)
+def test_a_part_held_out_needs_two_patients(name):
+    bags, labels, _ = archive()
+    encoder = type(MAKERS[name]())(validation=0.2, **SETS)
+    with pytest.raises(SlideseekError, match="at least two patients") as caught:
+        encoder.fit(bags, labels, ["p"] * len(bags))
+    assert caught.value.fix
 
 
 @pytest.mark.parametrize("name", LEARNING)

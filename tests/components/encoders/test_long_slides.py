@@ -11,8 +11,11 @@ from slideseek_components.encoders.bovw import Bovw
 from slideseek_components.encoders.c_gmm_fv import ConditionedGmmFisher
 from slideseek_components.encoders.deep_fv import DeepFisherVector
 from slideseek_components.encoders.deep_sbfv import DeepSparseBinaryFisherVector
+from slideseek_components.encoders.focal_attention import FocalAttention
 from slideseek_components.encoders.max import Max
 from slideseek_components.encoders.mean import Mean
+from slideseek_components.encoders.memory_set import MemorySet
+from slideseek_components.encoders.prototypes import Prototypes
 from slideseek_components.encoders.vlad import Vlad
 from slideseek_components.encoders.yottixel import Yottixel
 
@@ -42,6 +45,9 @@ def mapped(tmp_path_factory):
         ConditionedGmmFisher(4),
         DeepFisherVector(**DEEP),
         DeepSparseBinaryFisherVector(bits=20, **DEEP),
+        Prototypes(4),
+        MemorySet(epochs=1, hidden=(8,), device="cpu"),
+        FocalAttention(epochs=1, hidden=(8,), device="cpu"),
     ],
     ids=lambda encoder: type(encoder).__name__,
 )

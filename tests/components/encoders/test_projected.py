@@ -41,6 +41,7 @@ MAKERS = {
     "sign": lambda: Projected(binarise="sign", bits=9, projection="whitening"),
     "itq": lambda: Projected(of=GmmFisher(components=2), binarise="itq", bits=70, by="site"),
     "none": lambda: Projected(projection="none", bits=64),
+    "outside": lambda: Projected(of=GmmFisher(components=2), bits=64, outside=0.5),
     "deep-fv": lambda: deep(dimensions=7),
     "deep-sbfv": lambda: DeepSparseBinaryFisherVector(preset="best", bits=200, **SMALL),
 }
@@ -192,12 +193,17 @@ def test_hyperplanes_keep_angles_and_are_not_stored(tmp_path):
     assert differ == pytest.approx(np.arccos(a @ b) / np.pi, abs=0.02)
     bits.save(tmp_path)
     assert sum(file.stat().st_size for file in tmp_path.rglob("*")) < 20_000
-    # A shorter code is the start of a longer one, and planes drawn for every slide are those held in memory.
+    # A shorter code is the start of a longer one.
     shorter = Binariser("hyperplanes", 100, 7, 3)
     y = np.random.default_rng(0).normal(size=7)
     assert shorter.values(y).tolist() == Binariser("hyperplanes", 1000, 7, 3).values(y)[:100].tolist()
-    again = np.concatenate([block @ y for block in shorter._planes()])
-    assert np.array_equal(again > 0, shorter.values(y) > 0)
+    # The planes of a block are at right angles, and a product of values is one of coordinates.
+    block = Binariser("hyperplanes", 256, 256, 3)
+    planes = np.stack([block.values(axis) for axis in np.eye(256)], axis=1)
+    assert np.abs(planes @ planes.T - np.eye(256)).max() < 1e-12
+    weights = np.random.default_rng(1).normal(size=1000)
+    long = Binariser("hyperplanes", 1000, 7, 3)
+    assert long.pull_back(weights) @ y == pytest.approx(weights @ long.values(y), rel=1e-12)
 
 
 def test_itq_rotates_towards_the_corners():
@@ -273,11 +279,12 @@ def test_bad_input_is_named_and_changes_nothing(tmp_path):
         {"bits": -1},
         {"binarise": "sign"},
         {"binarise": "pq"},
+        {"outside": -1.0},
     ],
     ids=str,
 )
 def test_options_out_of_range_are_named(options):
-    with pytest.raises(ValueError, match=r"bits|projection|by|shrinkage|dimensions|binarise"):
+    with pytest.raises(ValueError, match=r"bits|projection|by|shrinkage|dimensions|binarise|outside"):
         Projected(**options)
 
 
@@ -334,6 +341,14 @@ def test_slides_outside_of_the_training_span_still_differ():
     assert np.abs(codes @ codes.T - wanted).max() < 0.15
     inside = encoder.projector_.axes.shape[1]
     assert inside == 3 and np.linalg.norm(codes[:, inside:], axis=1).min() > 0.9
+    bits = Projected(projection="none", bits=8000)
+    bits.fit(bags, [""] * 4, list("abcd"))
+    signs = np.stack([np.unpackbits(code.rows[0]) * 2.0 - 1 for code in bits.encode_many(strangers)])
+    angles = np.arccos(np.clip(wanted, -1, 1))
+    assert np.abs(signs @ signs.T / 8000 - (1 - 2 * angles / np.pi)).max() < 0.04
+    within = Projected(projection="none", bits=0, outside=0.0)
+    within.fit(bags, [""] * 4, list("abcd"))
+    assert not any(code.rows[0, inside:].any() for code in within.encode_many(strangers))
 
 
 def test_the_weight_is_chosen_by_what_helps_patients_left_out():

@@ -66,7 +66,7 @@ class DeepFisher(Checkpointed, BatchEncoder, ABC):
     bit depends on them). precision: of encoding. amp: train in bfloat16 on CUDA. device: where to run.
     """
 
-    code_revision: ClassVar[int] = 2
+    code_revision: ClassVar[int] = 3
 
     preset: Preset = "paper"
     sites: int | None = None

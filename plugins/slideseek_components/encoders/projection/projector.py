@@ -71,20 +71,32 @@ class Projector:
 
     @cached_property
     def directions(self) -> Float64:
-        """The axes, and random directions outside of the span of the training slides: float64 (size, d + k).
+        """The axes, and for float codes random directions outside of the span of training slides: float64 (size, d).
 
-        Slides of an archive that was not learnt from also differ outside of that span. The random directions keep
-        lengths and angles there on average. They follow from the seed and are not stored.
+        Slides of an archive that was not learnt from also differ outside of that span. A float code has `dimensions`
+        values, so random directions stand for all others; they keep lengths and angles on average, follow from the
+        seed, and are not stored. Bits are taken from all directions outside of the span, see `project`.
         """
         size, d = self.axes.shape
-        count = outside_count(self.options, size, d) if self.outside else 0
+        count = 0 if self.options.bits or not self.outside else outside_count(self.options, size, d)
         if not count:
             return self.axes
         with one_blas_thread():
-            basis = np.linalg.qr(self.axes)[0]
             drawn = np.random.default_rng([self.options.seed, 0x0D]).standard_normal((size, count))
-            drawn -= basis @ (basis.T @ drawn)
+            drawn -= self._basis @ (self._basis.T @ drawn)
         return np.concatenate([self.axes, drawn * (self.outside / math.sqrt(count))], axis=1)
+
+    @cached_property
+    def _basis(self) -> Float64:
+        """Orthonormal directions of the span of the training slides: float64 (size, d)."""
+        with one_blas_thread():
+            basis: Float64 = np.linalg.qr(self.axes)[0]
+        return basis
+
+    @property
+    def _whole(self) -> bool:
+        """Whether coordinates include every direction outside of the span."""
+        return self.binariser.dimensions > self.axes.shape[1] and bool(self.options.bits)
 
     @classmethod
     def learn(
@@ -138,17 +150,21 @@ class Projector:
         classes, patients = usable(list(numbers.values())), [groups[fact.number] for fact in facts]
         d = coordinates.shape[1]
         turn, unprojected = np.eye(d), ALONE
+        outside = options.outside if not options.bits or options.binarise == "hyperplanes" else 0.0
         if options.kind == "whitening":
             turn, unprojected = whitening(coordinates, options.shrinkage or SHRINKAGE), 0.0
         elif options.kind == "discriminant" and classes:
             shrinkage, unprojected = options.shrinkage or SHRINKAGE, options.unprojected
             if unprojected < 0:
                 searches = searches_of(numbers.get("label"), numbers.get("site"))
-                unprojected = choose_unprojected(coordinates, classes, searches, patients, shrinkage, options.seed)
+                unprojected = choose_unprojected(
+                    coordinates, classes, searches, patients, shrinkage, options.seed, outside
+                )
             if unprojected < ALONE:
                 turn = beside(coordinates, discriminant(coordinates, classes, shrinkage), unprojected)
         # Scaled as `beside` scales the unprojected code, so that it is the same inside and outside of the span.
-        outside = 1.0 if unprojected >= ALONE else unprojected / math.sqrt(float(np.square(coordinates).sum(1).mean()))
+        plain = 1.0 if unprojected >= ALONE else unprojected / math.sqrt(float(np.square(coordinates).sum(1).mean()))
+        outside *= plain
         binariser = _binariser(options, span.axes.shape, outside)
         if options.bits:
             binariser.learn(np.stack([unit(row) for row in coordinates @ turn]))
@@ -156,10 +172,25 @@ class Projector:
         return cls(options, sketch, span.centre, axes, unprojected, outside, binariser)
 
     def project(self, values: Float64) -> Float64:
-        """Return the coordinates y of one code (width,), before they get unit length: float64 (d,)."""
+        """Return the coordinates y of one code (width,), before they get unit length: float64 (d,).
+
+        For bits, what is outside of the span of the training slides follows as it is, `size` values of it.
+        """
         with one_blas_thread():
-            y: Float64 = (self.sketch.apply(values) - self.centre) @ self.directions
+            code = self.sketch.apply(values) - self.centre
+            y: Float64 = code @ self.directions
+            if self._whole:
+                y = np.concatenate([y, self.outside * (code - self._basis @ (self._basis.T @ code))])
         return y
+
+    def _pull_back(self, towards: Float64) -> Float64:
+        """Return float64 (size,) w with w . code = towards (d,) . y, for a code that is folded and centred."""
+        inside = self.directions.shape[1]
+        weights: Float64 = self.directions @ towards[:inside]
+        if self._whole:
+            rest = towards[inside:]
+            weights += self.outside * (rest - self._basis @ (self._basis.T @ rest))
+        return weights
 
     def rows(self, values: Float64) -> UInt8 | Float32:
         """Return the row of the projected code of one code (width,): packed bits, or floats of unit length."""
@@ -200,7 +231,7 @@ class Projector:
                 scale = length(a) * length(b)
                 total = float((a * b).sum()) / scale if scale else 0.0
                 towards = b[: len(y)] / ((scale * length(y)) or 1.0)
-            weights = self.sketch.pull_back(self.directions @ towards)
+            weights = self.sketch.pull_back(self._pull_back(towards))
         return share_rest(split(weights), total)
 
     def save(self, folder: Path, options: Mapping[str, Any], features: int) -> None:
@@ -225,18 +256,13 @@ class Projector:
 
 
 def outside_count(options: ProjectorOptions, size: int, dimensions: int) -> int:
-    """Return how many random directions there are outside of a span of `dimensions` of codes of `size` values.
-
-    None for `sign` and `itq`, whose directions are those of the training slides.
-    """
-    if options.bits and options.binarise != "hyperplanes":
-        return 0
+    """Return how many more directions than `dimensions` codes of `size` values may have: 0 once the span is full."""
     return max(0, min(options.dimensions, size) - dimensions)
 
 
 def _binariser(options: ProjectorOptions, shape: tuple[int, ...], outside: float) -> Binariser:
     size, d = shape
-    count = d + (outside_count(options, size, d) if outside else 0)
+    count = d + (size if outside and outside_count(options, size, d) else 0)
     return Binariser(options.binarise, options.bits, count, options.seed)
 
 

@@ -52,10 +52,12 @@ def choose_unprojected(
     groups: Sequence[str],
     shrinkage: float,
     seed: int,
+    outside: float = 0.0,
 ) -> float:
     """Return the weight of the unprojected code, of `GRID` or `ALONE`, that serves all searches best.
 
     coordinates: float64 (n, d). classes: labellings to project by, int64 (n,) each. groups: the patient of each slide.
+    outside: what directions outside of the span count, as in `ProjectorOptions`.
     The patients are halved six times at random. Span and projection are learnt from one half, and the slides of the
     other are searched for among each other, other patients only: within the half that was learnt from, even labels
     without meaning lie in heaps, which average precision rewards. All searches count the same. `DEFAULT` stays unless
@@ -81,8 +83,11 @@ def choose_unprojected(
                 continue
             own = span.coordinates(coordinates[fitted])
             turn = discriminant(own, known, shrinkage)
+            inside = span.coordinates(coordinates)
+            rest = coordinates - span.centre - inside @ span.axes.T
+            plain = outside / math.sqrt(float(np.square(own).sum(axis=1).mean()))
             for weight in weights:
-                turned = _unit(span.coordinates(coordinates) @ beside(own, turn, weight))
+                turned = _unit(np.concatenate([inside @ beside(own, turn, weight), plain * weight * rest], axis=1))
                 for i, search in enumerate(searches):
                     near = turned[others] @ turned[others].T
                     near[patients[others][:, None] == patients[others][None]] = -np.inf

@@ -80,9 +80,12 @@ def test_memory_does_not_grow_with_the_bags(tmp_path):
                 xy = np.lib.stride_tricks.as_strided(np.zeros(2, dtype=np.int32), (rows, 2), (0, 4))
                 return Bag(f"s{i}", np.load(path, mmap_mode="r"), xy)
 
-        tracemalloc.start()
-        seen = sum(len(b.x) for b in PatchStream(Mapped(), np.array([rows] * 3), width, 64, 2048, 0).epoch(0))
-        peaks.append(tracemalloc.get_traced_memory()[1])
-        tracemalloc.stop()
-        assert seen == 3 * rows
+        tries = []
+        for _ in range(3):  # threads of other tests may allocate meanwhile, which only adds: the least is the stream's
+            tracemalloc.start()
+            seen = sum(len(b.x) for b in PatchStream(Mapped(), np.array([rows] * 3), width, 64, 2048, 0).epoch(0))
+            tries.append(tracemalloc.get_traced_memory()[1])
+            tracemalloc.stop()
+            assert seen == 3 * rows
+        peaks.append(min(tries))
     assert peaks[1] < 1.2 * peaks[0] + 100_000
