@@ -12,7 +12,7 @@ from starlette.exceptions import HTTPException
 
 from slideseek import __version__
 from slideseek.errors import ParameterError, SlideseekError, UsageError
-from slideseek_apps.viewer.api import search_routes, slide_routes
+from slideseek_apps.viewer.api import notebook_routes, saving_routes, search_routes, slide_routes
 from slideseek_apps.viewer.api.services import NotThereError, Services
 from slideseek_apps.viewer.assets import Asset, load_assets
 from slideseek_apps.viewer.hide_paths import without_paths
@@ -53,7 +53,7 @@ def make_app(services: Services) -> FastAPI:
         redirect_slashes=False,
     )
     app.state.services = services
-    for router in (slide_routes.router, search_routes.router):
+    for router in (slide_routes.router, search_routes.router, saving_routes.router, notebook_routes.router):
         app.include_router(router, prefix="/api", responses=ERRORS)
     _serve_page(app)
     _report_errors(app)
@@ -65,9 +65,11 @@ def _serve_page(app: FastAPI) -> None:
     assets = load_assets()
 
     def send(asset: Asset, request: Request) -> Response:
-        headers = {"etag": asset.etag, "cache-control": "no-cache"}
+        headers = {"etag": asset.etag, "cache-control": "no-cache", "vary": "accept-encoding"}
         if asset.etag in request.headers.get("if-none-match", ""):
             return Response(status_code=304, headers=headers)
+        if "gzip" in request.headers.get("accept-encoding", ""):
+            return Response(asset.packed, media_type=asset.kind, headers={**headers, "content-encoding": "gzip"})
         return Response(asset.data, media_type=asset.kind, headers=headers)
 
     async def page(request: Request) -> Response:

@@ -1,7 +1,8 @@
-"""The static files of the page, read once from the installed package. No request reaches the file system."""
+"""The static files of the page, read and compressed once. No request reaches the file system."""
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,9 +20,10 @@ _TYPES = {
 
 @dataclass(frozen=True, slots=True)
 class Asset:
-    """A static file with its media type and ETag."""
+    """A static file with its media type and ETag. packed: it compressed by gzip."""
 
     data: bytes
+    packed: bytes
     kind: str
     etag: str
 
@@ -38,4 +40,5 @@ def _walk(folder: Traversable, prefix: str) -> Iterator[tuple[str, Asset]]:
             yield from _walk(item, f"{name}/")
         elif (kind := _TYPES.get("." + item.name.rpartition(".")[2])) is not None:
             data = item.read_bytes()
-            yield name, Asset(data, kind, f'"{hashlib.sha256(data).hexdigest()[:24]}"')
+            packed = gzip.compress(data, 9, mtime=0)
+            yield name, Asset(data, packed, kind, f'"{hashlib.sha256(data).hexdigest()[:24]}"')

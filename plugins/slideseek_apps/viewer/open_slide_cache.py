@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from slideseek_components.pixels.array_slide import ArraySlide
-from slideseek_components.pixels.pyramid import PyramidSlide
+from slideseek.errors import RegionError, SlideError
+from slideseek.interfaces import OpenedSlide
 
 MAX_OPEN = 24
 MAX_BYTES = 2**30
@@ -19,16 +19,13 @@ MAX_BYTES = 2**30
 @dataclass(slots=True)
 class _Kept:
     opening: threading.Lock = field(default_factory=threading.Lock)
-    slide: PyramidSlide | None = None
+    slide: OpenedSlide | None = None
     readers: int = 0
     dropped: bool = False
 
     @property
     def nbytes(self) -> int:
-        if not isinstance(self.slide, ArraySlide):
-            return 0
-        width, height = self.slide.dimensions
-        return 3 * width * height
+        return self.slide.facts.nbytes if self.slide is not None else 0
 
 
 class OpenSlideCache:
@@ -44,7 +41,7 @@ class OpenSlideCache:
         return len(self._kept)
 
     @contextmanager
-    def lend(self, name: str, opened: Callable[[], PyramidSlide]) -> Iterator[PyramidSlide]:
+    def lend(self, name: str, opened: Callable[[], OpenedSlide]) -> Iterator[OpenedSlide]:
         """Lend the slide with a name. If it is not open, call `opened`, whose errors are raised here."""
         with self._lock:
             kept = self._kept.setdefault(name, _Kept())
@@ -55,12 +52,26 @@ class OpenSlideCache:
                 if kept.slide is None:
                     kept.slide = opened()
             yield kept.slide
+        except SlideError as error:
+            if not isinstance(error, RegionError):  # its process may be gone: the next one opens it again
+                with self._lock:
+                    kept.dropped = True
+                    if self._kept.get(name) is kept:
+                        del self._kept[name]
+            raise
         finally:
             with self._lock:
                 kept.readers -= 1
                 if kept.slide is None and kept.readers == 0 and self._kept.get(name) is kept:
                     del self._kept[name]  # it could not be opened
             self._tidy(kept)
+
+    def interrupt(self) -> None:
+        """Make reads in progress fail, where readers can."""
+        with self._lock:
+            slides = [kept.slide for kept in self._kept.values() if kept.slide is not None]
+        for slide in slides:
+            slide.interrupt()
 
     def close(self) -> None:
         """Close all slides not in use; the others are closed by their last reader."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from slideseek.searching.request import MOST_TEXT
 from slideseek_apps.viewer.opaque_slide_keys import KEY_PATTERN
 from slideseek_apps.viewer.uploads import PATCH_PATTERN
 
@@ -37,7 +38,7 @@ class Problem(BaseModel):
 class EngineOut(BaseModel):
     """An engine of the archive. `problem` says why it cannot be searched, and is empty if it can.
 
-    `unit` is the unit of its distances; `patch_um` is the side of a patch in µm.
+    `unit` is the unit of its distances; `patch_um` is the side of a patch in µm. `text`: words can query it.
     """
 
     name: str
@@ -46,20 +47,28 @@ class EngineOut(BaseModel):
     code: str
     unit: str
     patch_um: float | None
+    text: bool
     problem: str
     fix: str
 
 
 class ArchiveOut(BaseModel):
-    """The archive that is served."""
+    """The archive that is served.
+
+    `with_pixels`: slides that have a slide file; features may be imported without. `files`: slide files in folders of
+    the server can be queried with. `writable`: collections and annotations can be kept.
+    """
 
     name: str
     version: str
     slides: int
+    with_pixels: int
     engines: list[EngineOut]
     facets: list[str]
     fields: list[str]
     sites: list[str]
+    files: bool
+    writable: bool
 
 
 class SlideOut(BaseModel):
@@ -67,6 +76,7 @@ class SlideOut(BaseModel):
 
     A query that is not a slide of the archive, such as an uploaded patch, has an empty `key`. `fields` come from the
     manifest; `measured` was found on the pixels: `stain`, `blur_um` (µm), shares of `pen`, `folds` and `debris`.
+    `pixels`: whether it has a slide file.
     """
 
     key: str
@@ -78,14 +88,16 @@ class SlideOut(BaseModel):
     center: str
     fields: dict[str, str]
     measured: dict[str, str]
+    pixels: bool
 
 
 class PageOut(BaseModel):
-    """One page of the `total` slides that pass the filters."""
+    """One page of the `total` slides that pass the filters. `notes`: by key, those of the collection asked for."""
 
     total: int
     offset: int
     slides: list[SlideOut]
+    notes: dict[str, str]
 
 
 class FacetValue(BaseModel):
@@ -96,10 +108,34 @@ class FacetValue(BaseModel):
 
 
 class FacetOut(BaseModel):
-    """A field to filter slides by."""
+    """A field to filter slides by: `values`, or for a number the `low` and `high` end of its range."""
 
     name: str
     values: list[FacetValue]
+    low: float | None = None
+    high: float | None = None
+
+
+class CompletionOut(BaseModel):
+    """A value of a field that contains what was typed, and how many slides have it."""
+
+    field: str
+    value: str
+    slides: int
+
+
+class FileOut(BaseModel):
+    """A slide file that can be queried with."""
+
+    key: str
+    name: str
+
+
+class ReadinessOut(BaseModel):
+    """How many of `engines` have their networks loaded: searches by region and patch wait for theirs."""
+
+    ready: int
+    engines: int
 
 
 class ImageOut(BaseModel):
@@ -128,8 +164,24 @@ class SlideDetail(BaseModel):
     problem: Problem | None
 
 
+class PatchMapOut(BaseModel):
+    """The patches of a slide by their places, for slides without pixels: (x, y, side) in level-0 pixels of `mpp` µm."""
+
+    width: int
+    height: int
+    mpp: float | None
+    boxes: list[tuple[int, int, float]]
+
+
+class CaseQuery(_RequestBody):
+    """Query with all slides of the patient of a slide."""
+
+    kind: Literal["case"]
+    slide: SlideKey
+
+
 class SlideQuery(_RequestBody):
-    """Query with a slide of the archive."""
+    """Query with a slide of the archive, or with a slide file of the server's folders."""
 
     kind: Literal["slide"]
     slide: SlideKey
@@ -161,7 +213,36 @@ class PatchQuery(_RequestBody):
     mpp: Annotated[float | None, Field(ge=0.05, le=5, allow_inf_nan=False)] = None
 
 
-QueryIn: TypeAlias = Annotated[SlideQuery | RegionQuery | PatchQuery, Field(discriminator="kind")]
+class TextQuery(_RequestBody):
+    """Query with words, for an engine whose `text` is true. `site`, `patient` and `center`: as for a patch."""
+
+    kind: Literal["text"]
+    text: Annotated[str, Field(min_length=1, max_length=MOST_TEXT, pattern=r"\S")]
+    site: Annotated[str, Field(max_length=200)] = ""
+    patient: Annotated[str, Field(max_length=200)] = ""
+    center: Annotated[str, Field(max_length=200)] = ""
+
+
+QueryIn: TypeAlias = Annotated[
+    SlideQuery | RegionQuery | PatchQuery | CaseQuery | TextQuery, Field(discriminator="kind")
+]
+
+
+Marks: TypeAlias = Annotated[list[SlideKey], Field(max_length=200)]
+Pick: TypeAlias = Annotated[str, Field(max_length=300)]
+
+
+class AmongIn(_RequestBody):
+    """The slides to search among, filtered as in the list of slides.
+
+    `facet`: `FIELD=VALUE`, several values of a field mean any of them. `range`: `FIELD=LOW..HIGH`, either end may be
+    missing. `text`: words that all occur in a slide's id or fields. `collection`: number of a collection.
+    """
+
+    text: Annotated[str, Field(max_length=200)] = ""
+    facet: Annotated[list[Pick], Field(max_length=40)] = []
+    range: Annotated[list[Pick], Field(max_length=20)] = []
+    collection: Annotated[int | None, Field(ge=1, le=2**53)] = None
 
 
 class SearchIn(_RequestBody):
@@ -169,7 +250,8 @@ class SearchIn(_RequestBody):
 
     `mode`: `vertical` searches only slides of the query's site. The query's own patient is left out unless
     `include_same_patient` is set; `exclude_center` leaves out its whole centre. Slides of another stain than the
-    query's are left out unless `any_stain` is set or `where` is about the stain.
+    query's are left out unless `any_stain` is set or `where` is about the stain. `relevant` and `rejected`: slides that
+    the user marked; with any, the search is for more slides like the relevant ones. `among`: the slides to search.
     """
 
     engine: Name
@@ -181,6 +263,15 @@ class SearchIn(_RequestBody):
     exclude_center: bool = False
     any_stain: bool = False
     options: Options = []
+    relevant: Marks = []
+    rejected: Marks = []
+    among: AmongIn | None = None
+
+
+class SaveIn(SearchIn):
+    """A search to be saved as a file. `identified`: with real ids and all that is known, else with pseudonyms."""
+
+    identified: bool = False
 
 
 class HitOut(BaseModel):
@@ -228,11 +319,119 @@ class ExplainIn(_RequestBody):
     options: Options = []
 
 
+class GeoJsonIn(ExplainIn):
+    """The patches of one slide of a match, as GeoJSON for QuPath."""
+
+    side: Literal["query", "hit"]
+
+
+class PlacesIn(_RequestBody):
+    """A request for the places of hits that match a query best."""
+
+    engine: Name
+    query: QueryIn
+    hits: Marks
+    options: Options = []
+
+
+class PlaceOut(BaseModel):
+    """The square of a slide that matches a query best, in level-0 pixels."""
+
+    slide: str
+    x: int
+    y: int
+    side: float
+
+
+class CalibrationOut(BaseModel):
+    """How often a vote was `right`, of `searched` slides of the archive whose hits agreed as much; and over `all`."""
+
+    right: int
+    searched: int
+    all_right: int
+    all_searched: int
+
+
+class RecentOut(BaseModel):
+    """A past search. `address`: what the page's address has to say to show it again; null if it cannot be repeated."""
+
+    number: int
+    asked: str
+    engine: str
+    title: str
+    settings: str
+    hits: list[str]
+    address: dict[str, str] | None
+
+
+class CollectionIn(_RequestBody):
+    """The name of a collection."""
+
+    name: Annotated[str, Field(min_length=1, max_length=200)]
+
+
+class CollectionOut(BaseModel):
+    """A collection of slides."""
+
+    id: int
+    name: str
+    made: str
+    who: str
+    slides: int
+
+
+class NoteIn(_RequestBody):
+    """A note on a slide of a collection."""
+
+    note: Annotated[str, Field(max_length=5000)] = ""
+
+
+class HoldingOut(BaseModel):
+    """The collections that a slide is in: its note by the number of the collection."""
+
+    notes: dict[int, str]
+
+
+class ShapeIn(_RequestBody):
+    """An annotation: corners (x, y) in level-0 pixels; a polygon is closed by itself."""
+
+    kind: Literal["rectangle", "polygon"]
+    name: Annotated[str, Field(max_length=200)] = ""
+    corners: Annotated[
+        list[
+            tuple[
+                Annotated[float, Field(ge=-FARTHEST, le=FARTHEST, allow_inf_nan=False)],
+                Annotated[float, Field(ge=-FARTHEST, le=FARTHEST, allow_inf_nan=False)],
+            ]
+        ],
+        Field(min_length=3, max_length=5000),
+    ]
+
+
+class AnnotationsIn(_RequestBody):
+    """All annotations of a slide. `revision`: of those that were changed."""
+
+    revision: Annotated[int, Field(ge=0, le=2**53)]
+    shapes: Annotated[list[ShapeIn], Field(max_length=1000)]
+
+
+class AnnotationsOut(BaseModel):
+    """The annotations of a slide as a GeoJSON FeatureCollection in level-0 pixels, as QuPath reads it."""
+
+    type: Literal["FeatureCollection"] = "FeatureCollection"
+    revision: int
+    features: list[dict[str, Any]]
+
+
 class SideOut(BaseModel):
-    """The patches of one side: (x, y, side) in level-0 pixels, and their contributions; higher is more similar."""
+    """The patches of one side: (x, y, side) in level-0 pixels, and their contributions; higher is more similar.
+
+    `slides`: the key of the slide of each patch if they are of several, as those of a case; else empty.
+    """
 
     boxes: list[tuple[int, int, float]]
     parts: list[float]
+    slides: list[str]
 
 
 class PairOut(BaseModel):

@@ -25,7 +25,18 @@ SECRET_VARIABLE, SECRET_LENGTH = "SLIDESEEK_PROXY_SECRET", 32
     help="Port on this machine; 0 takes any free port.",
 )
 @click.option("--open", "open_page", is_flag=True, help="Open the page in the browser.")
-@click.option("--read-only", is_flag=True, help="Write nothing in the archives: searches are not logged.")
+@click.option(
+    "--read-only",
+    is_flag=True,
+    help="Write nothing in the archives: searches are not logged, no collections or annotations are kept.",
+)
+@click.option(
+    "--files",
+    multiple=True,
+    metavar="FOLDER",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    help="People may query with the slide files below this folder (may be repeated).",
+)
 @click.option(
     "--public-url",
     metavar="URL",
@@ -44,6 +55,7 @@ def command(
     port: int,
     open_page: bool,
     read_only: bool,
+    files: tuple[Path, ...],
     public_url: str | None,
     user_header: str,
     as_json: bool,
@@ -53,36 +65,39 @@ def command(
     Prints an address with a random key: open it once. Stop with Ctrl-C.
     """
     import json
+    import os
     import signal
     import sys
+    import threading
 
-    from slideseek.errors import SlideseekError
+    from slideseek_apps.viewer.access_control import Proxy
+    from slideseek_apps.viewer.server import serving
 
     out = sys.stdout  # while components load in the background, sys.stdout is redirected to standard error
     first = chosen_archive(archives[0] if archives else None, folder)
     roots = [_root(archive) for archive in (first, *archives[1:])]
-    try:
-        from slideseek_apps.viewer.access_control import Proxy
-        from slideseek_apps.viewer.server import serving
-    except ModuleNotFoundError as error:
-        raise SlideseekError(
-            f"the viewer needs {error.name}, which is not installed", "pip install 'slideseek[serve]'"
-        ) from error
     proxy = Proxy(*_proxy(public_url, user_header)) if public_url is not None else None
-    with serving(*roots, port=port, logged=not read_only, proxy=proxy) as running:
-        if as_json:
-            click.echo(json.dumps({"url": running.url, "origin": running.origin, "token": running.token}), file=out)
-        else:
-            click.echo(running.url, file=out)
-            say(f"serving {', '.join(root.name for root in roots)} on this machine only; stop with Ctrl-C")
-        if open_page:
-            click.launch(str(running.entrance))
-        try:
-            # Service managers send SIGTERM: uploads must be deleted then too.
-            signal.signal(signal.SIGTERM, signal.default_int_handler)
+    others = set(threading.enumerate())
+    # Service managers send SIGTERM, a closed terminal SIGHUP: uploads must be deleted then too.
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.default_int_handler)
+    try:
+        with serving(*roots, port=port, logged=not read_only, proxy=proxy, files=files) as running:
+            if as_json:
+                click.echo(json.dumps({"url": running.url, "origin": running.origin, "token": running.token}), file=out)
+            else:
+                click.echo(running.url, file=out)
+                say(f"serving {', '.join(root.name for root in roots)} on this machine only; stop with Ctrl-C")
+            if open_page:
+                click.launch(str(running.entrance))
             running.wait()
-        except KeyboardInterrupt:
-            say("stopped")
+    except KeyboardInterrupt:
+        say("stopped")
+    if any(not thread.daemon for thread in set(threading.enumerate()) - others):
+        # Everything is closed and deleted, and a thread within a long search would keep the process until it is done.
+        for stream in (out, sys.stderr):
+            stream.flush()
+        os._exit(0)
 
 
 def _root(folder: Path | None) -> Path:

@@ -4,20 +4,27 @@ from __future__ import annotations
 
 import io
 import math
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
 
 import numpy as np
+from cachetools import TTLCache
 from PIL import Image
 
 from slideseek.archive.archive import Archive
 from slideseek.archive.file_changes import content_changed
 from slideseek.errors import RegionError, SlideError
+from slideseek.interfaces import OpenedSlide
+from slideseek.slides.limits import READ_SECONDS
 from slideseek.slides.reader import open_slide
 from slideseek.types import UInt8
 from slideseek_apps.viewer.open_slide_cache import OpenSlideCache
 from slideseek_apps.viewer.slide_directory import Entry
 from slideseek_apps.viewer.tile_cache import TileCache
-from slideseek_components.pixels.pyramid import PyramidSlide, as_pyramid
 
 TILE = 256
 OVERVIEW = 512
@@ -27,9 +34,18 @@ An overview of twice the width takes four times as long to read from slides with
 thumbnails.
 """
 
+DRAW_SECONDS = 10.0
+"""Most seconds of processor time to open a slide or to decode one picture: a few gigapixels. People do not wait longer.
+"""
+
+FORGET_SECONDS = 300.0
+"""What took a second or more and failed is not tried again for so long: it would hold up other pictures each time."""
+
 MAX_LEVEL = 40
 QUALITY = 85
-_UNREADABLE = (208, 208, 212)
+_UNREADABLE, _HATCH = (232, 232, 236), (179, 38, 30)
+
+Made = TypeVar("Made")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +60,9 @@ class Grid:
     stretch: tuple[float, float]
 
     @classmethod
-    def of(cls, slide: PyramidSlide) -> Grid:
+    def of(cls, slide: OpenedSlide) -> Grid:
         """Return the grid of an open slide; a slide with non-square pixels is shown in its true shape."""
-        across, down = slide.resolution.mpp_x / slide.mpp, slide.resolution.mpp_y / slide.mpp
+        across, down = (mpp / slide.mpp for mpp in slide.facts.mpp_xy)
         width, height = slide.dimensions
         return cls(max(1, round(width * across)), max(1, round(height * down)), (across, down))
 
@@ -76,7 +92,7 @@ class Grid:
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """A JPEG. whole: false if a region could not be decoded and is shown grey. Such a picture must not be cached."""
+    """A JPEG. whole: false if a region could not be decoded and is shown hatched. Such a picture must not be cached."""
 
     jpeg: bytes
     whole: bool = True
@@ -90,15 +106,17 @@ class Pictures:
         self._slides = OpenSlideCache()
         self._tiles: TileCache[Picture] = TileCache(96 * 2**20, lambda picture: len(picture.jpeg))
         self._overviews: TileCache[UInt8] = TileCache(128 * 2**20, lambda array: array.nbytes)
+        self._refused: TTLCache[str, SlideError] = TTLCache(10_000, FORGET_SECONDS)
+        self._stopping = False
 
-    def grid(self, entry: Entry) -> tuple[Grid, PyramidSlide]:
+    def grid(self, entry: Entry) -> tuple[Grid, OpenedSlide]:
         """Return the grid of a slide, and the slide for its metadata, which stays valid after it is closed.
 
         Raises `SlideError` if the file was replaced: patches would be shown on another picture.
         """
         if content_changed(self._archive, entry.row):
             raise SlideError("the file was replaced since its patches were selected", "run 'slideseek build'")
-        with self._slides.lend(entry.version, lambda: self._open(entry)) as slide:
+        with self._lent(entry) as slide:
             return Grid.of(slide), slide
 
     def tile(self, entry: Entry, level: int, column: int, row: int) -> Picture | None:
@@ -106,7 +124,7 @@ class Pictures:
         name = entry.version, level, column, row
         if (kept := self._tiles.get(name)) is not None:
             return kept
-        with self._slides.lend(entry.version, lambda: self._open(entry)) as slide:
+        with self._lent(entry) as slide:
             grid = Grid.of(slide)
             shape = grid.shape(level, column, row)
             if shape is None:
@@ -126,7 +144,7 @@ class Pictures:
         name = entry.version, "thumbnail", side
         if (kept := self._tiles.get(name)) is not None:
             return kept
-        with self._slides.lend(entry.version, lambda: self._open(entry)) as slide:
+        with self._lent(entry) as slide:
             grid = Grid.of(slide)
             scale = max(1.0, max(grid.width, grid.height) / side)
             size = max(1, round(grid.width / scale)), max(1, round(grid.height / scale))
@@ -136,22 +154,51 @@ class Pictures:
 
     def field(self, entry: Entry, x: int, y: int, extent: float, side: int) -> Picture:
         """Return the square at (x, y) whose side is `extent`, all level-0 pixels, drawn `side` pixels wide."""
-        with self._slides.lend(entry.version, lambda: self._open(entry)) as slide:
+        with self._lent(entry) as slide:
             return _read(slide, (x, y), side, slide.mpp * extent / side, (side, side))
+
+    def interrupt(self) -> None:
+        """End what is being drawn, and draw nothing more."""
+        self._stopping = True
+        self._slides.interrupt()
 
     def close(self) -> None:
         """Close the slides."""
         self._slides.close()
 
-    def _open(self, entry: Entry) -> PyramidSlide:
-        return as_pyramid(open_slide(self._archive.slide_path(entry.record), entry.record.id, entry.record.mpp))
+    @contextmanager
+    def _lent(self, entry: Entry) -> Iterator[OpenedSlide]:
+        if self._stopping:
+            raise SlideError("the server is being stopped", "start it again")
+        limit = READ_SECONDS.set(DRAW_SECONDS)
+        try:
+            opened = partial(self._once, entry.version, partial(self._open, entry))
+            with self._slides.lend(entry.version, opened) as slide:
+                yield slide
+        finally:
+            READ_SECONDS.reset(limit)
+
+    def _once(self, name: str, work: Callable[[], Made]) -> Made:
+        """Return what `work` makes; if it failed after a second or more, raise its error at once for a while."""
+        if (refused := self._refused.get(name)) is not None:
+            raise SlideError(refused.cause, refused.fix)
+        begun = time.monotonic()
+        try:
+            return work()
+        except SlideError as error:
+            if time.monotonic() - begun > 1 and not self._stopping:
+                self._refused[name] = error
+            raise
+
+    def _open(self, entry: Entry) -> OpenedSlide:
+        return open_slide(self._archive.slide_path(entry.record), entry.record.id, entry.record.mpp)
 
     def _cut(
-        self, entry: Entry, slide: PyramidSlide, size: tuple[int, int], corner: tuple[int, int], shape: tuple[int, int]
+        self, entry: Entry, slide: OpenedSlide, size: tuple[int, int], corner: tuple[int, int], shape: tuple[int, int]
     ) -> UInt8:
         overview = self._overviews.get(entry.version)
         if overview is None:
-            overview = slide.thumbnail(OVERVIEW)
+            overview = self._once(f"{entry.version} overview", lambda: slide.thumbnail(OVERVIEW))
             self._overviews.put(entry.version, overview)
         image = Image.fromarray(overview)
         if image.size != size:
@@ -160,12 +207,13 @@ class Pictures:
         return np.asarray(image.crop((left, top, left + shape[0], top + shape[1])))
 
 
-def _read(slide: PyramidSlide, corner: tuple[int, int], side: int, mpp: float, shape: tuple[int, int]) -> Picture:
+def _read(slide: OpenedSlide, corner: tuple[int, int], side: int, mpp: float, shape: tuple[int, int]) -> Picture:
     try:
         return Picture(_jpeg(slide.read(corner, side, mpp)[: shape[1], : shape[0]]))
     except RegionError:
         blank = np.empty((shape[1], shape[0], 3), dtype=np.uint8)
         blank[:] = _UNREADABLE
+        blank[np.add.outer(np.arange(shape[1]), np.arange(shape[0])) % 20 < 2] = _HATCH
         return Picture(_jpeg(blank), whole=False)
 
 

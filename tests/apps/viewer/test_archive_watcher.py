@@ -1,7 +1,5 @@
 """The server shows the archive as it is, not as it was when it started."""
 
-import shutil
-
 import httpx
 import pytest
 
@@ -10,9 +8,9 @@ from slideseek_apps.viewer.server import serving
 
 
 @pytest.fixture
-def copied(painted_archive, tmp_path, monkeypatch):
+def copied(copy_of, tmp_path, monkeypatch):
     monkeypatch.setattr(archive_watcher, "LOOK_EVERY_SECONDS", 0.0)
-    return shutil.copytree(painted_archive, tmp_path / "copy")
+    return copy_of(tmp_path / "copy")
 
 
 def test_slides_that_come_and_go_are_seen_without_a_restart(copied, slideseek):

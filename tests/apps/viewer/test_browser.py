@@ -1,9 +1,8 @@
 """The page in a real browser, as a person uses it. Nothing may be written to the console as an error."""
 
-import os
+import importlib.util
 import re
-import shutil
-import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,82 +10,16 @@ from PIL import Image
 
 pytestmark = pytest.mark.slow
 
-playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-
-# No sandbox: tests may run as root. No background networking: nothing but this machine may be asked.
-FLAGS = [
-    *("--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-quic"),
-    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
-]
-WAIT = 30_000
-
-
-@pytest.fixture(scope="module")
-def chromium():
-    program = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
-    if program is None:
-        pytest.skip("there is no chromium on this machine")
-    with playwright.sync_playwright() as started:
-        browser = started.chromium.launch(executable_path=program, args=FLAGS)
-        yield browser
-        browser.close()
-
-
-@pytest.fixture
-def expected():
-    """What the console of a test may say: nothing."""
-    return ""
-
-
-@pytest.fixture
-def page(chromium, viewer, request, expected):
-    """A new page at the address that was printed; the test fails when anything in it complains."""
-    wide = getattr(request, "param", (1280, 800))
-    context = chromium.new_context(viewport={"width": wide[0], "height": wide[1]})
-    context.set_default_timeout(WAIT)
-    made = context.new_page()
-    complaints = []
-    made.on("console", lambda said: complaints.append(said.text) if said.type == "error" else None)
-    made.on("pageerror", lambda error: complaints.append(str(error)))
-    made.goto(viewer.url)
-    made.wait_for_selector(".card")
-    yield made
-    context.close()
-    assert [text for text in complaints if not expected or expected not in text] == []
-
-
-def until(page, condition):
-    """Wait for a condition in the page. Playwright's own way evaluates text in it, which the page's policy forbids."""
-    deadline = time.monotonic() + WAIT / 1000
-    while not page.evaluate(condition):
-        assert time.monotonic() < deadline, condition
-        page.wait_for_timeout(30)
-
-
-def open_query(page, slide_id):
-    page.locator(".card", has_text=slide_id).click()
-    page.wait_for_selector(".hit:not(.skeleton)")
-    page.wait_for_selector(".pane .scale:not([hidden])")
-
-
-def open_first_hit(page):
-    page.locator(".hit").first.click()
-    page.wait_for_selector("#sum strong")
-    page.wait_for_selector("section[aria-label=Hit] .scale:not([hidden])")
-
-
-def painted(page, pane):
-    """Return how many pixels of a pane's layer are painted."""
-    return page.evaluate(
-        """(pane) => { const layer = document.querySelector(`section[aria-label=${pane}] canvas.layer`);
-        const data = layer.getContext('2d').getImageData(0, 0, layer.width, layer.height).data;
-        let count = 0; for (let at = 3; at < data.length; at += 4) count += data[at] > 0; return count; }""",
-        pane,
-    )
-
-
-def scales(page):
-    return [re.sub(r".* · ", "", text) for text in page.locator(".scale").all_inner_texts()]
+SPEC = importlib.util.spec_from_file_location("browser_steps", Path(__file__).with_name("browser_steps.py"))
+steps = importlib.util.module_from_spec(SPEC)
+SPEC.loader.exec_module(steps)
+until, open_query, open_first_hit, painted, scales = (
+    steps.until,
+    steps.open_query,
+    steps.open_first_hit,
+    steps.painted,
+    steps.scales,
+)
 
 
 def test_browse_filter_and_find(page, viewer):
@@ -169,6 +102,26 @@ def test_a_pair_is_looked_at_on_both_sides(page):
         assert middle == pytest.approx(0.5, abs=0.03)
 
 
+def test_patches_of_one_row_codes_are_two_rankings_not_pairs(page):
+    open_query(page, "breast-duc-01")
+    page.get_by_label("Engine").select_option("parts")
+    until(page, "!document.querySelector('.hit.skeleton') && document.querySelectorAll('.hit').length === 7")
+    open_first_hit(page)
+    for side in ("Query", "Hit"):
+        ranking = page.get_by_role("region", name=f"{side} patches, ranked for this slide alone")
+        assert ranking.locator(".number").all_inner_texts()[:2] == [f"{side[0]}1", f"{side[0]}2"]
+        assert all(button.locator("img").count() == 1 for button in ranking.locator(".pair").all())
+    colours = page.eval_on_selector_all(
+        ".ranking", "(both) => both.map((one) => getComputedStyle(one.querySelector('.number')).borderLeftColor)"
+    )
+    assert colours[0] != colours[1]
+    before = page.locator("section[aria-label=Hit] .scale").inner_text()
+    page.keyboard.press("s")
+    page.get_by_role("region", name="Query patches, ranked for this slide alone").locator(".pair").first.click()
+    page.wait_for_timeout(300)
+    assert page.locator("section[aria-label=Hit] .scale").inner_text() == before, "only the patch's own slide moves"
+
+
 def test_draw_a_region_and_search_it(page):
     open_query(page, "breast-lob-01")
     page.keyboard.press("r")
@@ -194,7 +147,8 @@ def test_draw_a_region_and_search_it(page):
 def test_compare_two_engines_for_one_query(page):
     open_query(page, "colon-ade-02")
     first = page.locator(".hit .label").all_inner_texts()
-    page.get_by_label("Compare with").select_option("parts")
+    page.locator("#versus summary").click()
+    page.get_by_role("checkbox", name="parts").check()
     page.wait_for_selector("#common")
     assert page.locator(".list").count() == 2 and re.match(r"\d of 7 hits", page.locator("#common").inner_text())
     assert page.locator(".list").first.locator(".hit .label").all_inner_texts() == first

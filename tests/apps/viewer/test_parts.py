@@ -224,3 +224,22 @@ def test_the_page_needs_nothing_from_elsewhere():
         if name.startswith(("js/", "css/")):
             text = asset.data.decode()
             assert "http://" not in text and "https://" not in text and "innerHTML" not in text, name
+
+
+def test_one_subject_does_not_take_all_threads():
+    """Four slow pieces of work on one slide, in a pool of four threads: work on another slide does not wait."""
+    release = threading.Event()
+
+    async def main():
+        pool = WorkerPool("test", workers=4, waiting=16, share=2)
+        slow = [asyncio.create_task(pool.run_on("slow", release.wait, 20)) for _ in range(4)]
+        try:
+            await asyncio.sleep(0.1)
+            return await asyncio.wait_for(pool.run_on("other", lambda: "done"), timeout=10)
+        finally:
+            release.set()
+            await asyncio.gather(*slow)
+            assert pool._turns == {} and pool._subjects.total() == 0
+            pool.close()
+
+    assert asyncio.run(main()) == "done"

@@ -1,7 +1,5 @@
 """A team behind a reverse proxy: who asks is logged, several archives have one address, read-only writes nothing."""
 
-import shutil
-
 import httpx
 import pytest
 
@@ -17,8 +15,8 @@ THROUGH = {"host": "slides.example.org", SECRET_HEADER: SECRET, "X-Remote-User":
 
 
 @pytest.fixture(scope="module")
-def copied(painted_archive, tmp_path_factory):
-    return shutil.copytree(painted_archive, tmp_path_factory.mktemp("team") / "archive")
+def copied(copy_of, tmp_path_factory):
+    return copy_of(tmp_path_factory.mktemp("team") / "archive")
 
 
 def asked(root):

@@ -8,12 +8,16 @@ from typing import Annotated, TypeAlias
 from fastapi import Depends, Request
 
 from slideseek.types import SlideRecord
+from slideseek_apps.viewer.notebook import Notebook
 from slideseek_apps.viewer.schemas import SlideOut
 from slideseek_apps.viewer.search_service import SearchService, no_slide
 from slideseek_apps.viewer.slide_directory import Entry
 from slideseek_apps.viewer.tiles import Pictures
 from slideseek_apps.viewer.uploads import Uploads
 from slideseek_apps.viewer.worker_pools import WorkerPool
+
+STOP_SECONDS = 1.0
+"""How long to wait for each pool of threads when the server stops."""
 
 
 class NotThereError(Exception):
@@ -36,6 +40,7 @@ class Services:
     searching: SearchService
     pictures: Pictures
     uploads: Uploads
+    notebook: Notebook
     pixels: WorkerPool
     quick: WorkerPool
     slow: WorkerPool
@@ -46,19 +51,20 @@ class Services:
         return found if found is not None else await self.quick.run(self.fresh_entry, key)
 
     def fresh_entry(self, key: str) -> Entry:
-        """Return the slide of a key from the current catalogue, or raise `NotThereError`. May block."""
-        found = self.searching.directory.get(key)
+        """Return the slide or the allowed file of a key as it is now, or raise `NotThereError`. May block."""
+        found = self.searching.directory.get(key) or self.searching.files.get(key)
         if found is None:
             error = no_slide(key)
             raise NotThereError(error.cause, error.fix)
         return found
 
     def close(self) -> None:
-        """Stop the threads, then close the files they used."""
-        for pool in (self.pixels, self.quick, self.slow):
-            pool.close()
-        self.pictures.close()
-        self.searching.close()
+        """Stop the threads, then close the files they used; what a thread goes on using stays open."""
+        self.pictures.interrupt()
+        ended = [pool.close(STOP_SECONDS) for pool in (self.pixels, self.quick, self.slow)]
+        if all(ended):
+            self.pictures.close()
+            self.searching.close()
 
 
 def services_of(request: Request) -> Services:
@@ -70,6 +76,22 @@ def services_of(request: Request) -> Services:
 ServicesOf: TypeAlias = Annotated[Services, Depends(services_of)]
 
 
-def slide_out(record: SlideRecord, entry: Entry | None) -> SlideOut:
-    """Return a slide for the API, without its path. entry: None for a query that is not a slide of the archive."""
-    return SlideOut(key=entry.key if entry else "", version=entry.version if entry else "", **record.facts())
+def slide_out(record: SlideRecord, entry: Entry | None, name: str = "") -> SlideOut:
+    """Return a slide for the API, without its path. entry: None for a query that is not a slide of the archive.
+
+    name: shown instead of the id, for a file, whose id is its path.
+    """
+    facts = record.facts() | ({"id": name} if name else {})
+    pixels = entry.has_pixels if entry else False
+    return SlideOut(key=entry.key if entry else "", version=entry.version if entry else "", pixels=pixels, **facts)
+
+
+def entry_out(services: Services, entry: Entry) -> SlideOut:
+    """Return a slide or an allowed file for the API."""
+    name = services.searching.files.name(entry.record.id) if entry.file else ""
+    return slide_out(entry.record, entry, name)
+
+
+def user_of(request: Request) -> str:
+    """Return the user behind a proxy who sent a request, "" without a proxy."""
+    return str(getattr(request.state, "user", ""))

@@ -3,27 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
+import numpy as np
 from fastapi import APIRouter, Header, Path, Query, Response
 
 from slideseek import __version__
 from slideseek.errors import SlideError, UsageError
-from slideseek_apps.viewer.api.services import NotThereError, ServicesOf, slide_out
+from slideseek_apps.viewer.api.services import NotThereError, Services, ServicesOf, entry_out, slide_out
 from slideseek_apps.viewer.hide_paths import without_paths
 from slideseek_apps.viewer.schemas import (
     FARTHEST,
     ArchiveOut,
+    CompletionOut,
     EngineOut,
     FacetOut,
     FacetValue,
+    FileOut,
     ImageOut,
     PageOut,
+    PatchMapOut,
     Problem,
     SlideDetail,
     SlideKey,
 )
-from slideseek_apps.viewer.slide_directory import Entry, Selection, SlideDirectory
+from slideseek_apps.viewer.slide_directory import Entry, Selection
 from slideseek_apps.viewer.tiles import MAX_LEVEL, OVERVIEW, TILE, Picture
 
 router = APIRouter(tags=["slides"])
@@ -39,6 +43,12 @@ Picks = Annotated[
     list[Annotated[str, Query(max_length=300)]],
     Query(max_length=40, description="`FIELD=VALUE`; a slide must have one of the values picked for each field."),
 ]
+Ranges = Annotated[
+    list[Annotated[str, Query(max_length=300)]],
+    Query(max_length=20, description="`FIELD=LOW..HIGH` for a numeric field; either end may be missing."),
+]
+InCollection = Annotated[int | None, Query(ge=1, le=2**53, description="Only slides of the collection of this number.")]
+Sort = Annotated[str, Query(max_length=200, description="A field of the slides, such as `id`, `label` or `age`.")]
 IfNoneMatch = Annotated[str, Header(max_length=1000)]
 Version = Annotated[str, Query(max_length=40, description="The slide's version, for caching in the browser.")]
 
@@ -57,6 +67,7 @@ async def archive(services: ServicesOf) -> ArchiveOut:
             code=one.code,
             unit=one.unit,
             patch_um=one.patch_um,
+            text=one.text,
             problem=without_paths(one.problem, str(searching.archive.root)),
             fix=without_paths(one.fix, str(searching.archive.root)),
         )
@@ -66,10 +77,13 @@ async def archive(services: ServicesOf) -> ArchiveOut:
         name=searching.archive.root.name,
         version=__version__,
         slides=len(directory),
+        with_pixels=directory.with_pixels,
         engines=shown,
         facets=list(directory.facets),
         fields=list(directory.fields),
         sites=directory.sites,
+        files=bool(searching.files),
+        writable=searching.writable,
     )
 
 
@@ -78,7 +92,10 @@ async def slides(
     services: ServicesOf,
     text: Text = "",
     facet: Picks = [],  # noqa: B006 - FastAPI copies defaults
-    sort: Literal["id", "patient", "site", "label", "center"] = "id",
+    range: Ranges = [],  # noqa: A002, B006
+    collection: InCollection = None,
+    sort: Sort = "id",
+    falling: bool = False,
     offset: Annotated[int, Query(ge=0, le=100_000_000)] = 0,
     limit: Annotated[int, Query(ge=1, le=200)] = 48,
 ) -> PageOut:
@@ -86,48 +103,91 @@ async def slides(
 
     def page() -> PageOut:
         directory = services.searching.directory
-        total, found = directory.page(_selection(directory, text, facet), sort, offset, limit)
-        return PageOut(total=total, offset=offset, slides=[slide_out(entry.record, entry) for entry in found])
+        chosen = selection_of(services, text, facet, range, collection)
+        total, found = directory.page(chosen, sort, offset, limit, falling)
+        notes = {one.slide_id: one.note for one in services.notebook.slides(collection)} if collection else {}
+        shown = {entry.key: notes[entry.record.id] for entry in found if entry.record.id in notes}
+        listed = [slide_out(entry.record, entry) for entry in found]
+        return PageOut(total=total, offset=offset, slides=listed, notes=shown)
 
     return await services.quick.run(page)
 
 
 @router.get("/facets")
-async def facets(services: ServicesOf, text: Text = "", facet: Picks = []) -> list[FacetOut]:  # noqa: B006
-    """Count the slides for each value of each facet."""
+async def facets(
+    services: ServicesOf,
+    text: Text = "",
+    facet: Picks = [],  # noqa: B006
+    range: Ranges = [],  # noqa: A002, B006
+    collection: InCollection = None,
+) -> list[FacetOut]:
+    """Count the slides for each value of each facet, and list the ranges of numeric fields."""
 
     def counts() -> list[FacetOut]:
         directory = services.searching.directory
-        found = directory.counts(_selection(directory, text, facet))
-        return [
+        found = directory.counts(selection_of(services, text, facet, range, collection))
+        values = [
             FacetOut(name=name, values=[FacetValue(value=value, slides=number) for value, number in values])
             for name, values in found.items()
         ]
+        return values + [FacetOut(name=n, values=[], low=low, high=high) for n, (low, high) in directory.ranges.items()]
 
     return await services.quick.run(counts)
+
+
+@router.get("/completions")
+async def completions(services: ServicesOf, text: Text = "") -> list[CompletionOut]:
+    """Return values of fields that contain a text, for completion."""
+    found = await services.quick.run(lambda: services.searching.directory.complete(text))
+    return [CompletionOut(field=field, value=value, slides=slides) for field, value, slides in found]
+
+
+@router.get("/files")
+async def files(services: ServicesOf) -> list[FileOut]:
+    """List the slide files in the server's folders that can be queried with."""
+    found = await services.slow.run(services.searching.files.names)
+    return [FileOut(key=key, name=name) for key, name in sorted(found.items(), key=lambda one: one[1])]
+
+
+@router.get("/slides/{key}/patches")
+async def patches(
+    services: ServicesOf, key: Key, engine: Annotated[str, Query(min_length=1, max_length=200)]
+) -> PatchMapOut:
+    """Return the places of a slide's patches, to draw a map of a slide without pixels."""
+
+    def work() -> PatchMapOut:
+        found = services.searching.patches(engine, services.fresh_entry(key).record.id)
+        xy, side = found.squares.xy, found.squares.side
+        width, height = (int(value) for value in np.ceil((xy + side[:, None]).max(axis=0)))
+        boxes = [(int(x), int(y), float(one)) for (x, y), one in zip(xy, side)]
+        return PatchMapOut(width=max(width, 1), height=max(height, 1), mpp=found.bag.mpp, boxes=boxes)
+
+    return await services.quick.run(work)
 
 
 @router.get("/slides/{key}")
 async def slide(services: ServicesOf, key: Key) -> SlideDetail:
     """Return the metadata of one slide and of its image."""
     entry = await services.quick.run(services.fresh_entry, key)
+    if not entry.has_pixels:
+        return SlideDetail(slide=entry_out(services, entry), image=None, problem=None)
     try:
-        grid, opened = await services.pixels.run(services.pictures.grid, entry)
+        grid, opened = await services.pixels.run_on(entry.key, services.pictures.grid, entry)
     except SlideError as error:
         path = str(services.searching.archive.slide_path(entry.record))
         problem = Problem(error=without_paths(error.cause, path), fix=without_paths(error.fix, path))
-        return SlideDetail(slide=slide_out(entry.record, entry), image=None, problem=problem)
+        return SlideDetail(slide=entry_out(services, entry), image=None, problem=problem)
     image = ImageOut(
         width=grid.width,
         height=grid.height,
         stretch=grid.stretch,
         mpp=opened.mpp,
-        objective=opened.objective,
+        objective=opened.facts.objective,
         levels=grid.levels,
         tile=TILE,
         notes=[without_paths(note) for note in opened.notes],
     )
-    return SlideDetail(slide=slide_out(entry.record, entry), image=image, problem=None)
+    return SlideDetail(slide=entry_out(services, entry), image=image, problem=None)
 
 
 @router.get("/slides/{key}/thumbnail", response_class=Response, responses=JPEG | NOT_MODIFIED)
@@ -188,20 +248,41 @@ async def _drawn(
     etag = f'"{entry.version}-{name}"'
     if etag in known:
         return _unchanged(entry, version, etag)
-    return _picture(await services.pixels.run(draw, entry), entry, version, etag)
+    return _picture(await services.pixels.run_on(entry.key, draw, entry), entry, version, etag)
 
 
-def _selection(directory: SlideDirectory, text: str, facet: Sequence[str]) -> Selection:
+def selection_of(
+    services: Services, text: str, facet: Sequence[str], ranges: Sequence[str], collection: int | None
+) -> Selection:
+    """Return a filter from the parameters of a request."""
+    directory = services.searching.directory
     picks: dict[str, set[str]] = {}
     for pick in facet:
-        # A field's name may contain an equals sign: the longest matching facet wins.
-        names = [name for name in directory.facets if pick.startswith(f"{name}=")]
-        if not names:
-            fix = f"write FIELD=VALUE; fields: {', '.join(directory.facets) or 'none'}"
-            raise UsageError(f"{pick!r} matches no facet of this archive", fix)
-        name = max(names, key=len)
-        picks.setdefault(name, set()).add(pick[len(name) + 1 :])
-    return Selection({name: frozenset(values) for name, values in picks.items()}, text)
+        name, value = _field_of(pick, directory.facets, "FIELD=VALUE")
+        picks.setdefault(name, set()).add(value)
+    between: dict[str, tuple[float | None, float | None]] = {}
+    for pick in ranges:
+        name, value = _field_of(pick, tuple(directory.ranges), "FIELD=LOW..HIGH")
+        low, dots, high = value.partition("..")
+        try:
+            between[name] = float(low) if low else None, float(high) if high else None
+        except ValueError:
+            dots = ""
+        if not dots:
+            raise UsageError(f"{pick!r} is not a range", "write FIELD=LOW..HIGH; either end may be missing")
+    ids = frozenset(one.slide_id for one in services.notebook.slides(collection)) if collection else None
+    return Selection({name: frozenset(values) for name, values in picks.items()}, text, between, ids)
+
+
+def _field_of(pick: str, names: Sequence[str], form: str) -> tuple[str, str]:
+    # A field's name may contain an equals sign: the longest matching field wins.
+    matching = [name for name in names if pick.startswith(f"{name}=")]
+    if not matching:
+        raise UsageError(
+            f"{pick!r} matches no facet of this archive", f"write {form}; fields: {', '.join(names) or 'none'}"
+        )
+    name = max(matching, key=len)
+    return name, pick[len(name) + 1 :]
 
 
 def _picture(picture: Picture, entry: Entry, version: str, etag: str) -> Response:

@@ -1,15 +1,19 @@
 // Start: load the archive's metadata, then show the state in the address.
-import { getArchive, upload } from "./api.js";
+import { getArchive, getCompletions, upload } from "./api.js";
 import { Browse } from "./browse.js";
-import { problem, toast } from "./dom.js";
+import { Collections } from "./collections.js";
+import { el, problem, toast } from "./dom.js";
 import { startKeys } from "./keys.js";
-import { go, listen, state, toBrowse, toQuery } from "./state.js";
+import { Files, Recent } from "./recent.js";
+import { go, listen, noFilters, state, toBrowse, toQuery } from "./state.js";
+import { startWords } from "./words.js";
 import { Work } from "./work.js";
 
 const content = document.getElementById("content");
 const text = document.getElementById("text");
-const BROWSED = ["text", "page", "sort", "facet"];
-const asked = (now) => Boolean(now.slide || now.patch);
+const BROWSED = ["text", "page", "sort", "falling", "facet", "range", "collection", "view"];
+let typing = 0;
+const asked = (now) => Boolean(now.slide || now.patch || now.words);
 
 async function start() {
   let archive;
@@ -20,22 +24,36 @@ async function start() {
     return;
   }
   document.getElementById("archive-name").textContent = `${archive.name} · ${archive.slides.toLocaleString("en")} slides`;
-  const browse = new Browse(), work = new Work(archive);
+  const collections = new Collections(archive);
+  const titled = (name) => { if (asked(state())) document.title = `${name ? `${name} · ` : ""}Search · ${archive.name}`; };
+  const browse = new Browse(archive, collections), work = new Work(archive, collections, titled);
 
   const show = (now, before) => {
-    document.title = asked(now) ? `Search · ${archive.name}` : `${archive.name} · slideseek`;
+    if (!asked(now)) document.title = `${archive.name} · slideseek`;
+    else if (!before || now.slide !== before.slide || now.patch !== before.patch || now.words !== before.words) titled("");
     text.value = now.text;
     const place = asked(now) ? work : browse;
     const entered = place.element.parentNode !== content;
     if (entered) {
       if (place === browse) work.leave();
       content.replaceChildren(place.element);
+      // What had the focus is gone with the other view.
+      if (before) content.focus({ preventScroll: true });
     }
     if (place === work) work.show(entered ? null : before);
     else if (entered || !before || BROWSED.some((name) => String(now[name]) !== String(before[name]))) browse.show();
   };
   listen(show);
   wire();
+  wireCompletion();
+  startWords(archive);
+  const recent = new Recent();
+  document.getElementById("recent").addEventListener("click", () => recent.show());
+  document.getElementById("upload-label").hidden = !archive.with_pixels; // imported features cannot be made of an image
+  const files = document.getElementById("files");
+  files.hidden = !archive.files;
+  if (archive.files) { const list = new Files(); files.addEventListener("click", () => list.show()); }
+  collections.load();
   startKeys({ work, browse, theme: changeTheme });
   show(state(), null);
 }
@@ -43,9 +61,8 @@ async function start() {
 function wire() {
   document.getElementById("home").addEventListener("click", (event) => {
     event.preventDefault();
-    go({ ...toBrowse, text: "", facet: [], page: 1 });
+    go({ ...toBrowse, ...noFilters, page: 1 });
   });
-  let typing = 0;
   const find = () => go({ ...toBrowse, text: text.value.trim(), page: 1 }, { replace: !asked(state()) });
   text.addEventListener("input", () => { clearTimeout(typing); if (!asked(state())) typing = setTimeout(find, 250); });
   document.getElementById("find").addEventListener("submit", (event) => { event.preventDefault(); clearTimeout(typing); find(); });
@@ -53,11 +70,31 @@ function wire() {
   const chosen = document.getElementById("upload");
   chosen.addEventListener("change", () => { if (chosen.files[0]) send(chosen.files[0]); chosen.value = ""; });
   document.addEventListener("click", (event) => {
-    const menu = document.querySelector(".ask details[open]");
-    if (menu && !menu.contains(event.target)) menu.open = false;
+    // A control that was drawn again is no longer in the page: its menu stays open.
+    if (!event.target.isConnected) return;
+    for (const menu of document.querySelectorAll("details.menu[open]")) if (!menu.contains(event.target)) menu.open = false;
   });
   document.addEventListener("dragover", (event) => event.preventDefault());
   document.addEventListener("drop", (event) => { event.preventDefault(); if (event.dataTransfer?.files[0]) send(event.dataTransfer.files[0]); });
+}
+
+// Values of fields are offered while one types; choosing one filters by it.
+function wireCompletion() {
+  const list = document.getElementById("text-values");
+  let asking = null, offered = new Map();
+  text.addEventListener("input", async () => {
+    const pick = offered.get(text.value);
+    if (pick) {
+      clearTimeout(typing);
+      const { facet } = state();
+      return void go({ ...toBrowse, text: "", facet: facet.includes(pick) ? facet : [...facet, pick], page: 1 });
+    }
+    asking?.abort();
+    asking = new AbortController();
+    const found = text.value.trim().length < 2 ? [] : await getCompletions(text.value.trim(), asking.signal).catch(() => []);
+    offered = new Map(found.map(({ field, value }) => [`${field}=${value}`, `${field}=${value}`]));
+    list.replaceChildren(...found.map(({ field, value, slides }) => el("option", { value: `${field}=${value}` }, `${slides} slides`)));
+  });
 }
 
 async function send(file) {

@@ -1,15 +1,18 @@
-// The whole state is in the address, for permalinks: filters, query, open hit, overlays.
+// The whole state is in the address, for permalinks: filters, query, marks, open hit, overlays.
 const PLAIN = {
-  text: "", page: 1, sort: "id",
-  slide: "", patch: "", site: "", region: "", engine: "", vs: "", k: 10, mode: "horizontal", same: false, apart: false, stains: false, where: "",
-  hit: "", by: "", at: "", beside: "", heat: false, boxes: true, alpha: 55, sync: true,
+  text: "", page: 1, sort: "id", falling: false, view: "", collection: "",
+  slide: "", patch: "", words: "", site: "", region: "", case: false, engine: "", vs: "", k: 10, mode: "horizontal", same: false, apart: false, stains: false, where: "",
+  good: "", bad: "", more: "", less: "",
+  hit: "", by: "", at: "", beside: "", heat: false, boxes: true, plot: false, alpha: 55, sync: true,
 };
+const LISTS = ["facet", "range"];
 const listeners = [];
 let current = read();
 
 export function read() {
   const given = new URLSearchParams(location.search);
-  const state = { ...PLAIN, facet: given.getAll("facet") };
+  const state = { ...PLAIN };
+  for (const name of LISTS) state[name] = given.getAll(name);
   for (const [name, plain] of Object.entries(PLAIN)) {
     const value = given.get(name);
     if (value === null) continue;
@@ -28,7 +31,7 @@ export function address(state) {
     if (state[name] === plain) continue;
     given.set(name, typeof plain === "boolean" ? (state[name] ? "1" : "0") : String(state[name]));
   }
-  for (const pick of state.facet) given.append("facet", pick);
+  for (const name of LISTS) for (const pick of state[name]) given.append(name, pick);
   const text = given.toString();
   return text ? `${location.pathname}?${text}` : location.pathname;
 }
@@ -51,12 +54,31 @@ export function note(changes) {
   current = next;
 }
 
-// The state after a click on a slide. Filters stay in the address, for going back.
+// The state after a click on a slide. Filters stay in the address: they narrow the search, and serve for going back.
+export const noMarks = { good: "", bad: "", more: "", less: "" };
 export function toQuery(changes) {
-  return { region: "", patch: "", site: "", slide: "", hit: "", by: "", at: "", beside: "", where: "", ...changes };
+  return { region: "", patch: "", words: "", site: "", slide: "", case: false, hit: "", by: "", at: "", beside: "", where: "", ...noMarks, ...changes };
 }
 export const toBrowse = toQuery({});
 export const noHit = { hit: "", by: "", beside: "" };
+export const noFilters = { facet: [], range: [], text: "", collection: "" };
+export const keys = (text) => text.split(",").filter(Boolean);
+
+// The filters of the list of slides, as the API takes them in an address.
+export function narrowed({ text, facet, range, collection } = current) {
+  const given = new URLSearchParams();
+  if (text) given.set("text", text);
+  for (const pick of facet) given.append("facet", pick);
+  for (const pick of range) given.append("range", pick);
+  if (collection) given.set("collection", collection);
+  return given;
+}
+
+// The same for a search, null without filters.
+export function among({ text, facet, range, collection } = current) {
+  if (!text && !facet.length && !range.length && !collection) return null;
+  return { text, facet, range, collection: collection ? Number(collection) : null };
+}
 
 export function listen(listener) {
   listeners.push(listener);

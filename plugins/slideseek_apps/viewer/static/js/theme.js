@@ -1,5 +1,5 @@
 // Runs before the page is drawn, to avoid a flash of the wrong theme. Not a module: modules run too late.
-(function () {
+(() => {
   const kept = localStorage.getItem("slideseek-theme");
   if (kept === "light" || kept === "dark") document.documentElement.dataset.theme = kept;
 })();

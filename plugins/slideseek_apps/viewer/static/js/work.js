@@ -1,47 +1,71 @@
-// The search view: the query, its hits, and one hit next to the query.
-import { explain, search } from "./api.js";
-import { el, problem, toast } from "./dom.js";
+// The query with its hits, and a hit next to the query.
+import { Annotations } from "./annotations.js";
+import { explain, getFile, getPlaces, getReadiness, search } from "./api.js";
+import { AskBar } from "./ask.js";
+import { explainVote } from "./confidence.js";
+import { download, el, problem, redraw } from "./dom.js";
+import { startDrawing } from "./drawing.js";
 import { EvidenceBar } from "./evidence.js";
-import { Pane, Together, tool } from "./pane.js";
+import { stroke } from "./heat.js";
+import { Pane, tool } from "./pane.js";
 import { drawResults } from "./results.js";
-import { go, noHit, note, state, toBrowse, toQuery } from "./state.js";
+import { among, go, keys, noHit, noMarks, note, state, toQuery } from "./state.js";
+import { Together } from "./together.js";
+import { saying } from "./words.js";
 
-const QUERY = ["slide", "patch", "site", "region"];
-const SEARCH = [...QUERY, "engine", "vs", "k", "mode", "same", "apart", "stains", "where"];
+const QUERY = ["slide", "patch", "words", "site", "region", "case"];
+const FILTERS = ["text", "facet", "range", "collection"];
+const SEARCH = [...QUERY, ...FILTERS, "engine", "vs", "k", "mode", "same", "apart", "stains", "where", "more", "less"];
 const EXPLAIN = [...QUERY, "hit", "by"];
 const narrow = () => matchMedia("(max-width: 720px)").matches;
-const changed = (names, now, before) => !before || names.some((name) => now[name] !== before[name]);
+const changed = (names, now, before) => !before || names.some((name) => String(now[name]) !== String(before[name]));
 
 export class Work {
-  constructor(archive) {
+  constructor(archive, collections, ontitle) {
     this.archive = archive;
-    this.draw = tool("▭", "Search with a region: draw a rectangle (r)", () => this.drawRegion());
+    this.collections = collections;
+    this.ontitle = ontitle;
+    this.draw = tool("region", "Search with a region: draw a rectangle (r)", () => this.drawRegion());
     this.draw.id = "draw";
-    this.query = new Pane("Query", { actions: [this.draw], onmove: (pane) => this.together.moved(pane), onrest: () => this.noteViews() });
-    this.hit = new Pane("Hit", { onmove: (pane) => this.together.moved(pane), onrest: () => this.noteViews() });
+    const moved = { onmove: (pane) => this.together.moved(pane), onrest: () => this.noteViews() };
+    const measure = (pane) => tool("ruler", "Measure a length (m)", () => startDrawing(pane(), "measure", () => {}));
+    this.query = new Pane("Query", { actions: [measure(() => this.query)], ...moved });
+    this.hit = new Pane("Hit", { actions: [measure(() => this.hit)], ...moved });
+    this.active = this.query;
+    for (const pane of [this.query, this.hit]) {
+      pane.annotations = new Annotations(pane, archive.writable);
+      pane.tools.append(...pane.annotations.buttons);
+      for (const name of ["pointerdown", "focusin"]) pane.element.addEventListener(name, () => { this.active = pane; });
+    }
+    this.query.tools.prepend(this.draw);
     this.together = new Together(this.query, this.hit);
     this.evidence = new EvidenceBar(this.query, this.hit, (mine, other) => this.lookAt(mine, other));
-    this.query.paint = (context, rectangle) => { this.evidence.paint("query", context, rectangle); this.paintRegion(context, rectangle); };
-    this.hit.paint = (context, rectangle) => this.evidence.paint("hit", context, rectangle);
+    this.query.paint = (context, outline) => { this.evidence.paint("query", context, outline); this.query.annotations.paint(context); this.paintRegion(context, outline); };
+    this.hit.paint = (context, outline) => { this.evidence.paint("hit", context, outline); this.hit.annotations.paint(context); };
     this.answers = [];
-    this.ask = el("div", { class: "ask" });
+    this.ask = new AskBar(this);
+    this.query.annotations.onchange = () => { if (this.element.isConnected) this.ask.draw(); };
     this.panes = el("div", { class: "panes" }, this.query.element);
-    this.results = el("section", { class: "results", "aria-label": "Hits", id: "results" });
+    this.results = el("section", { class: "results", "aria-label": "Hits", id: "results", tabindex: "-1" });
     this.stage = el("div", { class: "stage" }, el("div", { class: "look" }, this.panes, this.evidence.element), this.results);
-    this.element = el("div", { class: "work" }, this.ask, this.stage);
+    this.element = el("div", { class: "work" }, this.ask.element, this.stage);
   }
 
   get engine() { return state().engine || this.archive.engines.find((one) => !one.problem)?.name || this.archive.engines[0]?.name || ""; }
+  get view() { return state().view || (this.archive.with_pixels ? "grid" : "table"); }
+  get engines() { return [...new Set([this.engine, ...keys(state().vs)])]; }
 
   show(before) {
     const now = state();
-    if (changed(SEARCH, now, before)) { this.drawAsk(); this.search(); }
-    if (changed(["slide", "patch"], now, before)) this.openQuery();
-    else if (changed(["region"], now, before)) { this.query.drawn = null; this.drawQueryHead(); this.query.redraw(); }
-    if (changed(["hit", "by"], now, before)) this.openHit();
+    if (changed(SEARCH, now, before)) { this.ask.draw(); this.search(); }
+    else if (changed(["good", "bad", "view"], now, before)) { this.ask.draw(); this.drawResults(); }
+    if (changed(["slide", "patch", "words"], now, before)) this.openQuery();
+    else if (changed(["region", "case"], now, before)) { this.drawQueryHead(); this.query.redraw(); }
+    if (changed(["hit", "by"], now, before)) this.openHit(before?.hit);
     else if (changed(EXPLAIN, now, before)) this.explain();
     if (before && !changed([...QUERY, "hit"], now, before) && changed(["at", "beside"], now, before)) this.lookBack();
     if (changed(["sync"], now, before)) this.setTogether();
+    if (changed(["plot"], now, before) && this.evidence.evidence) this.evidence.drawPairs();
     this.evidence.update();
   }
 
@@ -56,52 +80,20 @@ export class Work {
 
   // The query, as the API takes it.
   asked() {
-    const { slide, patch, site, region } = state();
+    const { slide, patch, words, site, region, case: whole } = state();
+    if (words) return { kind: "text", text: words, site };
     if (patch) return { kind: "patch", patch, site };
+    if (whole) return { kind: "case", slide };
     if (!region) return { kind: "slide", slide };
     const [x, y, width, height] = region.split(",").map(Number);
     return { kind: "region", slide, x, y, width, height };
   }
 
-  drawAsk() {
+  // The search, as the API takes it.
+  body(engine = this.engine) {
     const now = state();
-    const engines = this.archive.engines;
-    const choice = (name, value, options, attributes = {}) => el("select", { ...attributes, onchange: (event) => go({ [name]: event.target.value, ...(name === "engine" ? noHit : {}) }) },
-      ...options.map(([id, text, disabled]) => el("option", { value: id, selected: id === value, disabled: disabled || null }, text)));
-    const named = engines.map((one) => [one.name, one.problem ? `${one.name} (not ready)` : one.name, Boolean(one.problem)]);
-    // An old address may name an engine that no longer exists: show it, so the user can choose another.
-    if (!engines.some((one) => one.name === this.engine)) named.unshift([this.engine, `${this.engine} (not available)`, true]);
-    const others = named.filter(([name]) => name !== this.engine);
-    this.ask.replaceChildren(
-      el("button", { class: "button", type: "button", id: "back", title: "All slides (b)", onclick: () => go(toBrowse) }, "← Slides"),
-      el("label", {}, "Engine", choice("engine", this.engine, named, { id: "engine" })),
-      el("label", {}, "Compare with", choice("vs", now.vs, [["", "none"], ...others], { id: "versus", disabled: others.length ? null : true })),
-      el("label", {}, "Search in", choice("mode", now.mode, [["horizontal", "all slides"], ["vertical", "slides of the same site"]], { id: "mode" })),
-      now.patch ? el("label", {}, "Site of the image", choice("site", now.site, this.sites(now.site), { id: "site" })) : "",
-      el("span", { class: "grow" }),
-      this.more());
-  }
-
-  // An uploaded image has no metadata; an old address may name a site that no longer exists.
-  sites(site) {
-    const known = this.archive.sites.map((one) => [one, one]);
-    if (site && !this.archive.sites.includes(site)) known.unshift([site, `${site} (not in the archive)`]);
-    return [["", "unknown"], ...known];
-  }
-
-  more() {
-    const now = state();
-    const where = el("input", { type: "text", id: "where", value: now.where, placeholder: "center=centre-a", maxlength: 300, onchange: (event) => { event.target.closest("details").open = false; go({ where: event.target.value.trim() }); } });
-    const open = this.ask.querySelector("details")?.open;
-    return el("details", { open },
-      el("summary", { class: "button" }, "More"),
-      el("div", {},
-        el("label", {}, "Hits", el("select", { onchange: (event) => go({ k: Number(event.target.value) }) }, ...[5, 10, 20, 50].map((k) => el("option", { value: String(k), selected: k === now.k }, String(k))))),
-        el("label", {}, "Include the query’s own patient", el("input", { type: "checkbox", id: "same", checked: now.same, onchange: (event) => go({ same: event.target.checked }) })),
-        el("label", {}, "Leave out the query’s centre", el("input", { type: "checkbox", id: "apart", checked: now.apart, onchange: (event) => go({ apart: event.target.checked }) })),
-        el("label", {}, "Find slides of any stain", el("input", { type: "checkbox", id: "stains", checked: now.stains, onchange: (event) => go({ stains: event.target.checked }) })),
-        el("label", { class: "where" }, "Filter", where),
-        el("button", { class: "button", type: "button", onclick: () => navigator.clipboard?.writeText(location.href).then(() => toast("Link copied")) }, "Copy link to this view")));
+    return { engine, query: this.asked(), k: now.k, mode: now.mode, include_same_patient: now.same, exclude_center: now.apart, any_stain: now.stains,
+      where: now.where ? [now.where] : [], relevant: keys(now.more), rejected: keys(now.less), among: among() };
   }
 
   async search() {
@@ -109,25 +101,95 @@ export class Work {
     this.searching?.abort();
     this.searching = new AbortController();
     const { signal } = this.searching;
+    const placed = Boolean(now.region || now.patch);
     const waiting = now.region ? "Reading the region …" : now.patch ? "Reading the patch …" : "";
-    this.answers = [...new Set([this.engine, now.vs].filter(Boolean))].map((engine) => ({ engine, waiting }));
+    this.answers = this.engines.map((engine) => ({ engine, waiting }));
     this.drawResults();
-    const where = now.where ? [now.where] : [];
+    if (placed) this.watchLoading(signal);
     await Promise.all(this.answers.map(async (one) => {
       try {
-        one.answer = await search({ engine: one.engine, query: this.asked(), k: now.k, mode: now.mode, include_same_patient: now.same, exclude_center: now.apart, any_stain: now.stains, where }, signal);
+        one.answer = await search(this.body(one.engine), signal);
       } catch (error) {
         if (error.name === "AbortError") return;
         one.error = error;
       }
-      if (!signal.aborted) { this.drawResults(); this.drawHitHead(); }
+      if (signal.aborted) return;
+      this.drawResults();
+      this.drawHitHead();
+      if (placed && one.answer?.hits.length) this.findPlaces(one, signal);
     }));
   }
 
+  // Engines load their networks when the server starts: say so while a region waits for that.
+  async watchLoading(signal) {
+    while (!signal.aborted && this.answers.some((one) => !one.answer && !one.error)) {
+      const { ready, engines } = await getReadiness().catch(() => ({ ready: 0, engines: 0 }));
+      if (signal.aborted || ready >= engines) return;
+      for (const one of this.answers) one.waiting = `Loading the engines: ${ready} of ${engines} ready …`;
+      this.drawResults();
+      await new Promise((done) => setTimeout(done, 700));
+    }
+  }
+
+  // The hits of regions and patches show the place that matches.
+  async findPlaces(one, signal) {
+    const hits = one.answer.hits.filter(({ slide }) => slide.pixels).map(({ slide }) => slide.key);
+    if (!hits.length) return;
+    try {
+      const found = await getPlaces({ engine: one.engine, query: this.asked(), hits }, signal);
+      one.places = Object.fromEntries(found.map(({ slide, x, y, side }) => [slide, [x, y, side]]));
+    } catch {
+      return; // whole slides stay
+    }
+    if (!signal.aborted) this.drawResults();
+  }
+
   drawResults() {
-    const { hit, by } = state();
+    const { hit, by, good, bad } = state();
     this.stage.classList.toggle("versus", this.answers.length > 1);
-    drawResults(this.results, { answers: this.answers, hit, by: by || this.engine, open: (key, engine) => this.openBeside(key, engine), retry: () => this.search() });
+    this.stage.classList.toggle("tabled", this.view === "table");
+    this.stage.style.setProperty("--engines", String(this.answers.length));
+    const marks = new Map([...keys(good).map((key) => [key, true]), ...keys(bad).map((key) => [key, false])]);
+    const actions = {
+      open: (key, engine) => this.openBeside(key, engine), retry: () => this.search(), mark: (key, verdict) => this.mark(key, verdict),
+      marksBar: () => this.marksBar(), explainVote: (field, vote, engine) => explainVote(field, vote, this.body(engine)),
+    };
+    drawResults(this.results, { answers: this.answers, marks, view: this.view, hit, by: by || this.engine, actions });
+  }
+
+  // verdict: true for relevant, false for not, null to take the mark away.
+  mark(key, verdict) {
+    const { good, bad } = state();
+    const without = (text) => keys(text).filter((one) => one !== key);
+    go({ good: [...without(good), ...(verdict === true ? [key] : [])].join(), bad: [...without(bad), ...(verdict === false ? [key] : [])].join() }, { replace: true });
+  }
+
+  marksBar() {
+    const { good, bad, more, less } = state();
+    const count = (text) => keys(text).length;
+    if (!good && !bad && !more && !less) return null;
+    const used = more === good && less === bad;
+    return el("div", { class: "marks-bar", role: "group", "aria-label": "Marked hits" },
+      el("span", { id: "marked", role: "status" }, used ? `More like ${count(more)} relevant, unlike ${count(less)}` : `${count(good)} relevant, ${count(bad)} not`),
+      used ? null : el("button", { class: "button primary", type: "button", id: "more-like", onclick: () => go({ more: good, less: bad, ...noHit }) }, "More like these"),
+      more || less ? el("button", { class: "button", type: "button", id: "first-hits", onclick: () => go({ more: "", less: "", ...noHit }) }, "First hits") : null,
+      el("button", { class: "button", type: "button", id: "clear-marks", onclick: () => go({ ...noMarks, ...noHit }) }, "Clear marks"));
+  }
+
+  saveItems() {
+    const { hit, by } = state();
+    const engine = by || this.engine;
+    const seen = (pane) => pane.item && pane.detail?.image;
+    const geojson = (side) => async () => download(await getFile("geojson", { engine, query: this.asked(), hit, side }), `${side}.geojson`);
+    return [
+      ["Report (HTML)", async (identified) => download(await getFile("report", { ...this.body(), identified }), "report.html")],
+      ["Hits (CSV)", async (identified) => download(await getFile("hits", { ...this.body(), identified }), "hits.csv")],
+      seen(this.query) ? ["Picture of the query (PNG)", async () => download(await this.query.picture(), "query.png")] : null,
+      hit && seen(this.hit) ? ["Picture of the hit (PNG)", async () => download(await this.hit.picture(), "hit.png")] : null,
+      hit ? ["Evidence on the query (GeoJSON for QuPath)", geojson("query")] : null,
+      hit ? ["Evidence on the hit (GeoJSON for QuPath)", geojson("hit")] : null,
+      this.query.annotations.shapes.length ? ["Annotations of the query (GeoJSON)", async () => download(new Blob([this.query.annotations.geojson()], { type: "application/geo+json" }), "annotations.geojson")] : null,
+    ];
   }
 
   openBeside(key, engine) {
@@ -137,31 +199,40 @@ export class Work {
   }
 
   async openQuery() {
-    const { slide, patch } = state();
+    const { slide, patch, words } = state();
     this.opening?.abort();
     this.opening = new AbortController();
-    this.query.drawn = null;
-    this.draw.hidden = Boolean(patch);
+    const { signal } = this.opening;
+    this.draw.hidden = Boolean(patch || words);
+    this.query.annotations.clear();
     try {
-      if (patch) await this.query.openPatch(patch);
-      else await this.query.openSlide(slide, this.opening.signal);
+      if (words) { this.query.close(); this.query.over.replaceChildren(saying(words)); } else if (patch) await this.query.openPatch(patch);
+      else await this.query.openSlide(slide, signal, this.engine);
     } catch (error) {
       if (error.name === "AbortError") return;
       this.query.close();
       this.query.over.replaceChildren(problem(error, () => this.openQuery()));
     }
     if (this.query.item && state().at) this.query.look(state().at);
+    else if (this.query.detail?.image && state().region) this.query.fit(state().region.split(",").map(Number), 2);
     this.drawQueryHead();
+    this.ask.draw();
     this.setTogether();
     if (this.evidence.evidence) this.evidence.drawPairs();
+    if (this.query.detail?.image) await this.query.annotations.load(slide, signal).catch(() => {});
   }
 
   drawQueryHead() {
-    const { patch, region } = state();
+    const { patch, region, words: said, case: whole } = state();
     const slide = this.query.detail?.slide;
-    const role = el("span", { class: "role" }, region ? "Query region" : patch ? "Query patch" : "Query");
-    const whole = region ? el("button", { class: "button", type: "button", id: "whole", onclick: () => go({ region: "", ...noHit }) }, "Search with the whole slide") : null;
-    this.query.head.replaceChildren(role, ...(slide ? words(slide) : [el("span", { class: "title" }, patch ? "uploaded image" : ""), el("span", { class: "chips" })]), whole ?? "");
+    this.ontitle(said || (patch ? "uploaded image" : slide?.id ?? ""));
+    const role = el("span", { class: "role" }, said ? "Query in words" : whole ? "Query case" : region ? "Query region" : patch ? "Query patch" : "Query");
+    const action = (id, text, changes) => el("button", { class: "button", type: "button", id, onclick: () => go({ ...changes, ...noMarks, ...noHit }) }, text);
+    redraw(this.query.head, role, ...(slide ? words(slide) : [el("span", { class: "title" }, patch ? "uploaded image" : ""), el("span", { class: "chips" })]),
+      this.query.annotations.list,
+      region || whole ? action("whole", "Search with the whole slide", { region: "", case: false }) : null,
+      slide?.patient && !whole && !region ? action("case", "Search with the case", { case: true }) : null,
+      this.collections.button(slide));
   }
 
   drawHitHead() {
@@ -169,23 +240,29 @@ export class Work {
     if (!hit) return;
     const slide = this.hit.detail?.slide;
     const found = this.answers.find((one) => one.engine === (by || this.engine))?.answer?.hits.find((one) => one.slide.key === hit);
-    this.hit.head.replaceChildren(
+    redraw(this.hit.head,
       el("span", { class: "role" }, found ? `Hit ${found.rank}` : "Hit"), ...(slide ? words(slide) : [el("span", { class: "chips" })]),
+      this.hit.annotations.list, this.collections.button(slide),
       el("button", { class: "button", type: "button", id: "use-hit", title: "Search with this slide", onclick: () => go(toQuery({ slide: hit })) }, "Search with this"),
-      tool("×", "Close the hit (Esc)", () => go(noHit)));
+      tool("close", "Close the hit (Esc)", () => go(noHit), { id: "close-hit" }));
   }
 
-  async openHit() {
+  async openHit(before = "") {
     const { hit } = state();
     this.stage.classList.toggle("open", Boolean(hit));
     this.evidence.element.hidden = !hit;
+    const lost = !hit && (this.hit.element.contains(document.activeElement) || this.evidence.element.contains(document.activeElement));
     this.drawResults();
+    this.ask.draw();
     if (!hit) {
       this.explaining?.abort();
       this.evidence.clear();
       this.hit.close();
       this.hit.element.remove();
       this.together.stop();
+      if (this.query.home) requestAnimationFrame(() => this.query.item && this.query.goHome());
+      // The focus goes back to the hit that was open.
+      if (lost || document.activeElement === document.body) (this.results.querySelector(`.hit[data-key="${CSS.escape(before)}"] .open`) ?? this.results).focus({ preventScroll: true });
       return;
     }
     if (!this.hit.element.isConnected) this.panes.append(this.hit.element);
@@ -196,18 +273,31 @@ export class Work {
     this.explain();
     this.openingHit?.abort();
     this.openingHit = new AbortController();
+    const { signal } = this.openingHit;
+    this.hit.annotations.clear();
     try {
-      await this.hit.openSlide(hit, this.openingHit.signal);
+      await this.hit.openSlide(hit, signal, state().by || this.engine);
     } catch (error) {
       if (error.name === "AbortError") return;
       this.hit.close();
       this.hit.over.replaceChildren(problem(error, () => this.openHit()));
     }
     this.drawHitHead();
-    if (state().beside) this.hit.look(state().beside);
-    else if (this.query.home) this.query.goHome();
-    this.setTogether(!state().beside);
+    this.ask.draw();
+    this.showPlace();
     if (this.evidence.evidence) this.evidence.drawPairs();
+    if (this.hit.detail?.image) await this.hit.annotations.load(hit, signal).catch(() => {});
+  }
+
+  // A hit opens where the address says, else at the place that matches a region or a patch, else as a whole.
+  showPlace() {
+    const { beside, hit, by, region } = state();
+    if (!this.hit.detail?.image) return;
+    const place = this.answers.find((one) => one.engine === (by || this.engine))?.places?.[hit];
+    if (beside) this.hit.look(beside);
+    else if (place) return this.lookAt(region && this.query.detail?.image ? region.split(",").map(Number) : null, place);
+    else if (this.query.home) this.query.goHome();
+    this.setTogether(!beside);
   }
 
   async explain() {
@@ -219,7 +309,7 @@ export class Work {
     this.evidence.waiting();
     try {
       const evidence = await explain({ engine: by || this.engine, query: this.asked(), hit }, signal);
-      if (!signal.aborted) this.evidence.set(evidence);
+      if (!signal.aborted) this.evidence.set(evidence, Boolean(state().more || state().less));
     } catch (error) {
       if (error.name !== "AbortError") this.evidence.failed(error);
     }
@@ -227,7 +317,7 @@ export class Work {
 
   lookAt(mine, other) {
     this.together.stop();
-    if (mine && this.query.detail?.image) this.query.fit(mine);
+    if (mine && this.query.detail?.image) this.query.fit(mine, mine.length > 3 ? 1.5 : 3);
     if (other && this.hit.detail?.image) this.hit.fit(other);
     this.setTogether();
   }
@@ -255,26 +345,18 @@ export class Work {
   }
 
   drawRegion() {
+    if (this.draw.hidden) return;
     this.draw.setAttribute("aria-pressed", "true");
-    this.query.draw((box) => {
+    startDrawing(this.query, "region", (corners) => {
       this.draw.setAttribute("aria-pressed", "false");
-      if (box) go({ region: box.join(","), ...noHit });
+      this.draw.focus();
+      if (corners) go({ region: [...corners[0], corners[2][0] - corners[0][0], corners[2][1] - corners[0][1]].join(","), case: false, ...noMarks, ...noHit });
     });
   }
 
-  paintRegion(context, rectangle) {
+  paintRegion(context, outline) {
     const { region } = state();
-    const box = this.query.drawn || (region ? region.split(",").map(Number) : null);
-    if (!box) return;
-    const { x, y, width, height } = rectangle(box);
-    context.lineWidth = 4;
-    context.strokeStyle = "rgb(255 255 255 / .9)";
-    context.strokeRect(x, y, width, height);
-    context.lineWidth = 2;
-    context.strokeStyle = "#0b6e75";
-    context.setLineDash([7, 4]);
-    context.strokeRect(x, y, width, height);
-    context.setLineDash([]);
+    if (region) stroke(context, outline(region.split(",").map(Number)), "#0b6e75", { dash: [7, 4], width: 2 });
   }
 
   // Open the hit `by` ranks from the open one, or the first.
