@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from slideseek.archive.archive import CATALOG_NAME, FOLDERS, Archive
+from slideseek.archive.archive import CATALOG_NAME, CONFIG_KEPT, FOLDERS, Archive
 from slideseek.archive.slide_table import ADD_AGAIN
-from slideseek.config import EngineConfig
+from slideseek.config import CONFIG_NAME, EngineConfig
 from slideseek.digests import broken_seal, sha256_file
 from slideseek.engine import Engine
 from slideseek.errors import SlideseekError
@@ -23,6 +23,7 @@ from slideseek_apps.doctor.duplicates import copies, leaking, rescans
 from slideseek_apps.doctor.finding import Finding, counted, in_bytes
 from slideseek_apps.doctor.hub_health import look_for_hubs
 from slideseek_apps.doctor.payload_health import look_at_payloads
+from slideseek_apps.doctor.schema_health import changed_schema
 
 LOW_SHARE, LOW_BYTES = 0.1, 2**30
 """Free space is low below a tenth of the archive's size, and always below 1 GiB."""
@@ -31,12 +32,14 @@ NETWORK = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "fuse.sshfs",
 """File systems over which SQLite's write-ahead log does not work, or not reliably."""
 
 _AREA = "archive"
+REPAIR = "run 'slideseek repair'; check the disk"
 
 
-def look_at_archive(root: Path, everything: bool = False) -> Iterator[Finding]:
-    """Yield findings about an archive. everything: read all feature and index files."""
-    yield from _place(root)
-    if (root / CATALOG_NAME).is_file() and (finding := _catalogue(root / CATALOG_NAME)) is not None:
+def look_at_archive(root: Path, everything: bool = False, stored_only: bool = False) -> Iterator[Finding]:
+    """Yield findings about an archive. everything: read all files. stored_only: only what is stored in it."""
+    if not stored_only:
+        yield from _place(root)
+    if (root / CATALOG_NAME).is_file() and (finding := _catalogue(root / CATALOG_NAME, everything)) is not None:
         yield finding
         return
     try:
@@ -48,18 +51,21 @@ def look_at_archive(root: Path, everything: bool = False) -> Iterator[Finding]:
         yield Finding(_AREA, "catalogue", "ok", f"readable, {counted(len(archive.catalog.slides), 'slide')}")
         for table, keys in archive.catalog.damaged().items():
             cause = f"{counted(len(keys), 'row')} of the table {table} damaged: {', '.join(keys[:5])}"
-            fix = ADD_AGAIN if table == "slides" else "run 'slideseek build --verify'; check the disk"
+            fix = f"{ADD_AGAIN}, or run 'slideseek repair --backup FOLDER'" if table == "slides" else REPAIR
             yield Finding(_AREA, "records", "fail", cause, fix)
-        yield from _slides(archive)
+        if not stored_only:
+            yield from _slides(archive)
         yield from look_at_payloads(archive, everything)
+        yield from look_at_configuration(archive)
         try:
             engines, registry = archive.config.engines, archive.registry()
         except SlideseekError as error:
             yield Finding(_AREA, "configuration", "fail", error.cause, error.fix or "correct slideseek.toml")
             return
-        yield _duplicates(archive, engines[0], registry, everything)
+        if not stored_only:
+            yield _duplicates(archive, engines[0], registry, everything)
         for config in engines:
-            yield from _engine(archive, config, registry, everything)
+            yield from _engine(archive, config, registry, everything, stored_only)
 
 
 def _place(root: Path) -> Iterator[Finding]:
@@ -99,17 +105,20 @@ def file_system(path: Path, mounts: Path = Path("/proc/mounts")) -> str:
     return max(places, key=lambda place: len(place[0]), default=("", ""))[1]
 
 
-def _catalogue(path: Path) -> Finding | None:
-    """Let SQLite check the catalogue's structure; None if it is sound."""
-    fix = "restore catalog.sqlite from a backup, or create the archive again"
+def _catalogue(path: Path, everything: bool = False) -> Finding | None:
+    """Let SQLite check the catalogue's structure; None if it is sound. everything: and its indexes."""
+    fix = "run 'slideseek repair', or restore catalog.sqlite from a backup"
     where = path.absolute().as_uri() + ("" if os.access(path.parent, os.W_OK) else "?immutable=1")
     try:
         connection = sqlite3.connect(where, uri=True)
         try:
-            said = str(connection.execute("PRAGMA quick_check(1)").fetchone()[0])
+            check = "integrity_check" if everything else "quick_check"
+            said = str(connection.execute(f"PRAGMA {check}(1)").fetchone()[0])
         finally:
             connection.close()
-    except sqlite3.Error as error:
+        if said == "ok" and everything and (wrong := changed_schema(path)):
+            said = f"the definition of {wrong!r} is damaged"
+    except (sqlite3.Error, UnicodeDecodeError) as error:
         return Finding(_AREA, "catalogue", "fail", str(error), fix)
     return None if said == "ok" else Finding(_AREA, "catalogue", "fail", " ".join(said.split()), fix)
 
@@ -161,7 +170,24 @@ def _duplicates(archive: Archive, config: EngineConfig, registry: Registry, ever
     return Finding(_AREA, "duplicates", "ok", f"{within} with {what}")
 
 
-def _engine(archive: Archive, config: EngineConfig, registry: Registry, everything: bool) -> Iterator[Finding]:
+def look_at_configuration(archive: Archive) -> Iterator[Finding]:
+    """Yield whether the configuration is the one of the last build, and if not, whether somebody has edited it."""
+    known = archive.catalog.last_engine(CONFIG_KEPT)
+    file = archive.root / CONFIG_NAME
+    if known is None:
+        yield Finding(_AREA, "configuration", "ok", "not built yet")
+    elif file.read_bytes() == known["text"].encode():
+        yield Finding(_AREA, "configuration", "ok", "as of the last build")
+    elif file.stat().st_mtime_ns == known["mtime_ns"]:
+        yield Finding(_AREA, "configuration", "fail", f"{CONFIG_NAME} is damaged: other text, same date", REPAIR)
+    else:
+        fix = "'slideseek build' applies it; 'slideseek repair --configuration' restores that of the last build"
+        yield Finding(_AREA, "configuration", "warn", f"{CONFIG_NAME} was edited after the last build", fix)
+
+
+def _engine(
+    archive: Archive, config: EngineConfig, registry: Registry, everything: bool, stored_only: bool
+) -> Iterator[Finding]:
     """Yield whether an engine can be used: plugins, weights, model, index."""
     area = f"engine {config.name}"
     try:
@@ -184,7 +210,7 @@ def _engine(archive: Archive, config: EngineConfig, registry: Registry, everythi
     yield from _model(archive, engine, area)
     index = _index(archive, engine, area, everything)
     yield index
-    if index.state == "ok":
+    if index.state == "ok" and not stored_only:
         try:
             yield from look_for_hubs(archive, engine, area)
         except SlideseekError as error:  # an index or a code that cannot be used

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from slideseek.cli.options import archive_argument, archive_option, chosen_archive, json_option
 from slideseek.cli.output import print_json
+from slideseek_apps.doctor.wrapped_text import echo_wrapped
+
+if TYPE_CHECKING:
+    from slideseek_apps.doctor.finding import Finding
 
 EXIT_FAIL = 1
 _COLOURS = {"ok": "green", "warn": "yellow", "fail": "red"}
@@ -38,9 +44,14 @@ def command(argument: Path | None, folder: Path | None, verify: bool, as_json: b
         raise UsageError(
             f"{archive} is not an archive (no {CONFIG_NAME})", f"check the path, or run 'slideseek init {archive}'"
         )
+    return show(examine(archive, verify), as_json)
+
+
+def show(findings: Iterable[Finding], as_json: bool) -> int:
+    """Print findings as they are found, with their fixes; return 1 if any is fail, else 0."""
     counts: Counter[str] = Counter()
     found, area = [], ""
-    for finding in examine(archive, verify):
+    for finding in findings:
         counts[finding.state] += 1
         if as_json:
             found.append(asdict(finding))
@@ -48,11 +59,10 @@ def command(argument: Path | None, folder: Path | None, verify: bool, as_json: b
         if finding.area != area:
             area = finding.area
             click.echo(click.style(area, bold=True))
-        click.echo(
-            f"  {click.style(f'{finding.state:<4}', fg=_COLOURS[finding.state])}  {finding.name}: {finding.detail}"
-        )
+        state = click.style(f"{finding.state:<4}", fg=_COLOURS[finding.state])
+        echo_wrapped(f"{finding.name}: {finding.detail}", indent=" " * 10, lead=f"  {state}  ")
         if finding.fix:
-            click.echo(f"        fix: {finding.fix}")
+            echo_wrapped(f"fix: {finding.fix}", indent=" " * 10, lead=" " * 8)
     if as_json:
         print_json({"findings": found, "counts": {state: counts[state] for state in _COLOURS}})
     else:

@@ -11,6 +11,7 @@ import click
 
 from slideseek.cli.options import json_option, open_archive
 from slideseek.cli.output import print_json, print_table
+from slideseek_apps.doctor.wrapped_text import echo_wrapped
 
 if TYPE_CHECKING:
     from slideseek.config import ComponentConfig
@@ -37,20 +38,18 @@ def command(folder: Path | None, as_json: bool) -> None:
     rows = [
         [
             row["name"],
-            str(row.get("width") or "set by weights"),
-            f"{row['patch_size']} px" if row.get("patch_size") else "any",
-            f"{row['mpp']:g} µm/px" if row.get("mpp") else "any",
+            str(row.get("width") or "by weights"),
+            f"{row.get('patch_size') or 'any'} at {row['mpp']:g}" if row.get("mpp") else "any",
             row.get("licence", ""),
-            "yes" if row.get("present") else "no" if "present" in row else row.get("problem", "needs none"),
+            "yes" if row.get("present") else "no" if "present" in row else "see below" if "problem" in row else "none",
         ]
         for row in found
     ]
-    print_table(("featurizer", "width", "patches", "made for", "licence", "weights present"), rows)
+    print_table(("featurizer", "width", "px at µm/px", "licence", "weights"), rows, whole=(0, 1, 2, 4))
     for row in found:
-        if row.get("present") is False:
-            click.echo(f"{row['name']}: {row['weights']}")
-        elif row.get("fingerprint"):
-            click.echo(f"{row['name']}: {row['fingerprint']}")
+        about = row["weights"] if row.get("present") is False else row.get("fingerprint") or row.get("problem")
+        if about:
+            echo_wrapped(f"{row['name']}: {about}")
 
 
 def _installed(registry: Registry) -> Iterator[dict[str, Any]]:

@@ -10,8 +10,8 @@ import numpy as np
 
 from slideseek.archive.archive import Archive
 from slideseek.engine import Engine
-from slideseek.searching.hubness import hubness
 from slideseek.searching.searcher import Searcher
+from slideseek_apps.bench.hubness import hubness
 from slideseek_apps.doctor.finding import Finding, counted
 
 LEAST_SLIDES = 20

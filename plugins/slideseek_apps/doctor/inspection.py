@@ -12,13 +12,12 @@ from scipy import ndimage
 
 from slideseek.boundary import Owner
 from slideseek.errors import SlideError
-from slideseek.interfaces import ChecksFocus, OffersPatches, Selector, TissueFinder, implements
+from slideseek.interfaces import ChecksFocus, OffersPatches, OpenedSlide, Selector, TissueFinder, implements
 from slideseek.slides.geojson import mask_from_geojson
 from slideseek.slides.magnification import finer_than_scanned
 from slideseek.slides.patch_images import patch_images, selection_notes
 from slideseek.slides.reader import open_slide
 from slideseek.types import Float32, Int64, Mask, Patches, UInt8
-from slideseek_components.pixels.pyramid import PyramidSlide, as_pyramid
 
 PICTURE_SIDE = 1200
 OUTLINE = (0, 150, 90)
@@ -56,7 +55,7 @@ def inspect_slide(
     owner: who answers for the selector. contours: GeoJSON outline of the tissue to use, as a manifest may give for a
     slide.
     """
-    with as_pyramid(open_slide(path, slide_id, mpp)) as slide:
+    with open_slide(path, slide_id, mpp) as slide:
         slide.contours = contours
         thumbnail = slide.thumbnail(PICTURE_SIDE)
         mask = _tissue(slide, thumbnail, selector, owner)
@@ -80,9 +79,7 @@ class _Blur(NamedTuple):
     sharp: Mask
 
 
-def _focus(
-    slide: PyramidSlide, patches: Patches, selector: ChecksFocus, owner: Owner
-) -> tuple[Int64, _Blur, list[str]]:
+def _focus(slide: OpenedSlide, patches: Patches, selector: ChecksFocus, owner: Owner) -> tuple[Int64, _Blur, list[str]]:
     """Look at the focus of up to `LOOKED_AT` patches, evenly spread; return which, int64 (n,), their blur and notes."""
     spread = np.linspace(0, len(patches) - 1, min(LOOKED_AT, len(patches))).round().astype(np.int64)
     some, side = patches.take(spread), min(patches.size, FOCUS_SIDE)
@@ -98,7 +95,7 @@ def _focus(
     return spread[rows], _Blur(blur, sharp), list(notes)
 
 
-def _tissue(slide: PyramidSlide, thumbnail: UInt8, selector: Selector, owner: Owner) -> Mask | None:
+def _tissue(slide: OpenedSlide, thumbnail: UInt8, selector: Selector, owner: Owner) -> Mask | None:
     """Return the tissue on the thumbnail, bool (h, w): as outlined, else as the selector reports it, if it can."""
     if slide.contours is not None:
         return mask_from_geojson(slide.contours, slide.dimensions, thumbnail.shape[:2])
@@ -115,7 +112,7 @@ def draw(
     thumbnail: UInt8,
     mask: Mask | None,
     patches: Patches,
-    slide: PyramidSlide,
+    slide: OpenedSlide,
     offered: Patches | None = None,
     blurred: Mask | None = None,
 ) -> UInt8:
@@ -143,7 +140,7 @@ def draw(
     return np.concatenate([left, gap, np.asarray(image)], axis=1)
 
 
-def _shown(patches: Patches, slide: PyramidSlide, shape: tuple[int, ...]) -> Mask:
+def _shown(patches: Patches, slide: OpenedSlide, shape: tuple[int, ...]) -> Mask:
     """Return the part of a picture of the slide, bool `shape` (h, w), that patches show."""
     shown = np.zeros(shape, dtype=np.bool_)
     scale = np.array(shape[::-1]) / slide.dimensions
@@ -153,7 +150,7 @@ def _shown(patches: Patches, slide: PyramidSlide, shape: tuple[int, ...]) -> Mas
     return shown
 
 
-def _patch_notes(slide: PyramidSlide, patches: Patches) -> list[str]:
+def _patch_notes(slide: OpenedSlide, patches: Patches) -> list[str]:
     """Return notes on unusual patches: finer than the scan, mostly padding, or too large for the tissue."""
     if not len(patches):
         return []
@@ -162,20 +159,19 @@ def _patch_notes(slide: PyramidSlide, patches: Patches) -> list[str]:
     return notes + selection_notes(slide, patches)
 
 
-def _facts(slide: PyramidSlide, mask: Mask | None, patches: Patches, path: Path) -> dict[str, Any]:
-    width, height = slide.dimensions
-    resolution = slide.resolution
+def _facts(slide: OpenedSlide, mask: Mask | None, patches: Patches, path: Path) -> dict[str, Any]:
+    known = slide.facts
     unseen = ["the selector does not report where it finds tissue: no outline is drawn"] if mask is None else []
     return {
         "slide": slide.id,
         "path": str(path),
-        "format": slide.format,
-        "dimensions": [width, height],
-        "millimetres": [round(width * resolution.mpp_x / 1000, 2), round(height * resolution.mpp_y / 1000, 2)],
-        "mpp": [resolution.mpp_x, resolution.mpp_y],
-        "mpp_source": resolution.source,
-        "objective": slide.objective,
-        "levels": [[level.width, level.height, round(level.downsample, 4)] for level in slide.levels],
+        "format": known.format,
+        "dimensions": list(slide.dimensions),
+        "millimetres": [round(side * mpp / 1000, 2) for side, mpp in zip(slide.dimensions, known.mpp_xy)],
+        "mpp": list(known.mpp_xy),
+        "mpp_source": known.mpp_source,
+        "objective": known.objective,
+        "levels": [[width, height, round(downsample, 4)] for width, height, downsample in known.levels],
         "contours": str(slide.contours) if slide.contours else None,
         "tissue_share": None if mask is None else round(float(mask.mean()), 4),
         "tissue_um2": None if patches.tissue_um2 is None else round(patches.tissue_um2),

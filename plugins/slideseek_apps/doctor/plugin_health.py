@@ -8,8 +8,8 @@ from typing import Any, cast
 
 from slideseek.boundary import Owner
 from slideseek.config import ComponentConfig, make_component
-from slideseek.errors import PluginError, SlideseekError, one_line
-from slideseek.interfaces import Described, implements
+from slideseek.errors import PluginError, SlideseekError, UsageError, one_line
+from slideseek.interfaces import Described, Fingerprinted, implements
 from slideseek.plugins import ComponentKind, Registration, Registry
 from slideseek_apps.doctor.finding import Finding, State, counted
 from slideseek_apps.testing.components import component_checks
@@ -79,9 +79,16 @@ def _component(registry: Registry, entry: Registration) -> Finding | None:
         return None
     try:
         # Constructed once outside the checks, to report a missing extra as such and not as a failed check.
-        make_component(registry, ComponentConfig(kind, entry.name, {}), entry.name)
+        made = make_component(registry, ComponentConfig(kind, entry.name, {}), entry.name)
     except SlideseekError as error:
         return Finding("plugins", name, "warn", error.cause, error.fix or "install what it needs")
+    try:
+        if implements(made, Fingerprinted):
+            made.fingerprint()
+    except UsageError:
+        return None  # it needs options that only an engine sets, such as the name of a model
+    except Exception as error:  # a plugin may raise anything
+        return Finding("plugins", name, "fail", one_line(error), f"see 'slideseek plugins check {entry.name}'")
     try:
         results = run_checks(kind, loaded, component_checks(kind))
     except Exception as error:  # a plugin may raise anything

@@ -18,7 +18,7 @@ from slideseek.types import UInt8
 from slideseek_components.pixels.array_slide import ArraySlide
 from slideseek_components.pixels.resolution import resolve
 from slideseek_components.readers.bit_depth import eight_bit
-from slideseek_components.readers.whole_images import MAX_PLAIN_PIXELS, too_many_pixels
+from slideseek_components.readers.whole_images import refuse_bomb, too_many_pixels
 
 _opening = threading.Lock()
 
@@ -53,8 +53,7 @@ def open_image(path: Path, slide_id: str, mpp: float | None) -> ArraySlide:
     except (OSError, ValueError, SyntaxError) as error:
         raise damaged(path, error) from error
     with image:
-        if image.width * image.height > MAX_PLAIN_PIXELS:
-            raise too_many_pixels(path)
+        refuse_bomb(path, image.width * image.height)
         resolution = resolve(_density(image.info), mpp, path.name)
         try:
             array = _rgb(image)

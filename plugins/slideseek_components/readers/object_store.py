@@ -14,8 +14,6 @@ from functools import cache
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
-import fsspec
-
 from slideseek.errors import SlideError, one_line
 
 CONNECT_SECONDS, READ_SECONDS, ATTEMPTS, PAUSE = 5.0, 30.0, 4, 0.2
@@ -47,7 +45,11 @@ def scheme_of(url: str) -> str:
 
 def known_scheme(url: str) -> bool:
     """Return whether fsspec has a back end for the scheme of a URL, installed or not."""
-    return "://" in url and scheme_of(url) in fsspec.available_protocols()
+    if "://" not in url:
+        return False
+    import fsspec  # here and below: local slides, which most archives have alone, do without it
+
+    return scheme_of(url) in fsspec.available_protocols()
 
 
 def objects_at(url: str) -> tuple[list[StoredObject], bool] | None:
@@ -137,13 +139,15 @@ def _range(one: StoredObject, start: int, end: int) -> bytes:
 
 
 def _body(system: Any, answer: Mapping[str, Any]) -> bytes:
+    from fsspec.asyn import sync
+
     async def read() -> bytes:
         try:
             return bytes(await answer["Body"].read())
         finally:
             answer["Body"].close()
 
-    return bytes(fsspec.asyn.sync(system.loop, read))
+    return bytes(sync(system.loop, read))
 
 
 def _replaced(one: StoredObject) -> SlideError:
@@ -168,6 +172,8 @@ def _answers(url: str) -> Iterator[Any]:
 @contextmanager
 def _system(url: str) -> Iterator[Any]:
     """Give the back end of a URL. What the user configures for it (`FSSPEC_S3_...`) goes before what is set here."""
+    import fsspec
+
     scheme = scheme_of(url)
     options: dict[str, Any] = {"use_listings_cache": False}
     try:

@@ -13,12 +13,16 @@ from PIL import Image
 from slideseek.errors import RegionError, SlideError, message
 from slideseek.interfaces import Reader
 from slideseek.slides.slide_errors import DeclinedError, damaged, first_bytes
-from slideseek_components.pixels.levels import Level, exact_downsample
+from slideseek_components.pixels.levels import Box, Level, exact_downsample
 from slideseek_components.pixels.pyramid import PyramidSlide
 from slideseek_components.pixels.resolution import objective_power, resolve
+from slideseek_components.readers.reduced_tiles import reduced_page
 from slideseek_components.readers.tiff_layout import MAGIC, check_complete
 
 _WHITE = (255, 255, 255)
+
+_PLAIN_TIFF = ("aperio", "generic-tiff")
+"""Formats of OpenSlide whose levels are pages of a TIFF, tile beside tile."""
 
 
 @dataclass(frozen=True)
@@ -91,6 +95,17 @@ class OpenSlidePyramid(PyramidSlide):
             return handle.read_region(xy, level, size)
         except openslide.OpenSlideError:
             return self._read_alone(handle, level, xy, size)
+
+    def _read_coarse(self, level: int, scale: float) -> tuple[Image.Image, Box] | None:
+        """Return a level of JPEG or JPEG 2000 tiles as its decoder reduces it."""
+        if self.format not in _PLAIN_TIFF:
+            return None
+        try:
+            with self._path.open("rb") as file:
+                found = reduced_page(file, self.levels[level][:2], scale)
+        except OSError:  # it vanished, as reading it will report
+            return None
+        return (found.image, found.box) if found else None
 
     def _read_alone(
         self, failed: openslide.OpenSlide, level: int, xy: tuple[int, int], size: tuple[int, int]

@@ -16,7 +16,7 @@ from slideseek.slides.file_formats import HAMAMATSU_SUFFIXES, has_slide_name
 from slideseek.slides.reader import open_slide
 from slideseek.slides.remote_path import RemotePath
 from slideseek.slides.slide_errors import DeclinedError
-from slideseek.types import SlideRecord
+from slideseek.types import SlideRecord, UInt8
 from slideseek_components.pixels.pyramid import PyramidSlide, as_pyramid
 from slideseek_components.readers.idc_manifest import idc_series
 from slideseek_components.readers.object_cache import CachedFile, CachedObject, ObjectCache
@@ -122,6 +122,12 @@ class FetchedSlide(PyramidSlide):
         super().close()
         self._file.close()
         self._cached.close()
+
+    def thumbnail(self, side: int) -> UInt8:
+        """Return the whole slide, as the file's own reader makes it."""
+        before, image = self._file.unreadable, self._file.thumbnail(side)
+        self._count(unreadable=self._file.unreadable - before)
+        return image
 
     def _read_level(self, level: int, xy: tuple[int, int], size: tuple[int, int]) -> Image.Image:
         return self._file._read_level(level, xy, size)

@@ -11,14 +11,15 @@ import threading
 from typing import Any, BinaryIO
 
 import numpy as np
-import tifffile
+from PIL import Image
 
 from slideseek.errors import RegionError, SlideError, message
 from slideseek.slides.slide_errors import DeclinedError
 from slideseek.types import UInt8
-from slideseek_components.pixels.levels import Level
+from slideseek_components.pixels.levels import Box, Level
 from slideseek_components.pixels.resolution import objective_power, resolve
 from slideseek_components.readers.inside_levels import InsideLevels
+from slideseek_components.readers.reduced_tiles import reduced_page
 from slideseek_components.readers.tiff_reader import density
 
 _JPEG, _LOSSLESS = 7, (1, 5, 8, 32946)
@@ -31,6 +32,8 @@ class RemoteTiff(InsideLevels):
     """A pyramid of tiled pages. file: closed with the slide. Raises `DeclinedError` for what must be read whole."""
 
     def __init__(self, file: BinaryIO, slide_id: str, mpp: float | None, name: str) -> None:
+        import tifffile  # takes as long as a slide; local ones do without it
+
         self._file = file
         self._reading = threading.Lock()
         try:
@@ -59,6 +62,12 @@ class RemoteTiff(InsideLevels):
         """Release the file; reading afterwards raises `SlideError`."""
         super().close()
         self._file.close()
+
+    def _read_coarse(self, level: int, scale: float) -> tuple[Image.Image, Box] | None:
+        """Return a level of JPEG tiles as its decoder reduces it."""
+        with self._reading:
+            found = reduced_page(self._file, self.levels[level][:2], scale)
+        return (found.image, found.box) if found else None
 
     def _read_inside(self, level: int, xy: tuple[int, int], size: tuple[int, int]) -> UInt8:
         page = self._pages[level]

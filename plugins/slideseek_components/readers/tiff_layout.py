@@ -1,4 +1,4 @@
-"""The layout of a TIFF file, to detect a truncated one.
+"""The layout of a TIFF file: to detect a truncated one, and where the tiles of its pages lie.
 
 On a truncated file, libraries fail with an obscure message or, worse, open only the remaining pages.
 """
@@ -55,6 +55,30 @@ class _Entry(NamedTuple):
         return self.at + self.values * _SIZES.get(self.kind, 0)
 
 
+class Page(NamedTuple):
+    """A page of tiles. size, tile: (w, h) in pixels. tables: of JPEG, shared by its tiles. Numbers as in the tags."""
+
+    size: tuple[int, int]
+    tile: tuple[int, int]
+    offsets: Int64
+    counts: Int64
+    compression: int
+    photometric: int
+    samples: int
+    planar: int
+    tables: bytes
+
+    @property
+    def across(self) -> int:
+        """Tiles per row."""
+        return -(-self.size[0] // self.tile[0])
+
+    @property
+    def down(self) -> int:
+        """Rows of tiles."""
+        return -(-self.size[1] // self.tile[1])
+
+
 def check_complete(path: Path, vendor: str | None) -> None:
     """Raise `SlideError` for a TIFF that was cut short. vendor: the name OpenSlide has for its format, if any."""
     # Hamamatsu writes 64-bit offsets into 32 bits: the standard layout check does not work for such a file.
@@ -76,14 +100,62 @@ def missing_bytes(path: Path) -> int:
         return max(0, max(_ends(file, size), default=0) - size)
 
 
-def _ends(file: BinaryIO, size: int) -> Iterator[int]:
-    """Yield the end of everything the file refers to; directories beyond the end of the file are not followed."""
+def read_pages(file: BinaryIO) -> Iterator[Page]:
+    """Yield the tiled pages of a TIFF, without those in sub-directories."""
+    size = file.seek(0, 2)
+    file.seek(0)
+    form = _format(file)
+    pending, seen = _number(file, form.offset), set[int]()
+    while pending and pending not in seen and len(seen) < _MAX_DIRECTORIES:
+        seen.add(pending)
+        tags, pending = _directory(file, pending, size, form)
+
+        def first(tag: int, otherwise: int, tags: Mapping[int, _Entry] = tags) -> int:
+            found = _values(file, tags[tag], size, form).tolist() if tag in tags else []
+            return int(found[0]) if found else otherwise
+
+        if not {256, 257, 322, 323, 324, 325} <= tags.keys():
+            continue
+        tables = b""
+        if 347 in tags and tags[347].end <= size:
+            file.seek(tags[347].at)
+            tables = file.read(tags[347].values)
+        yield Page(
+            (first(256, 0), first(257, 0)),
+            (first(322, 0), first(323, 0)),
+            _values(file, tags[324], size, form),
+            _values(file, tags[325], size, form),
+            compression=first(259, 1),
+            photometric=first(262, 0),
+            samples=first(277, 1),
+            planar=first(284, 1),
+            tables=tables,
+        )
+
+
+def _format(file: BinaryIO) -> _Format:
+    """Return the number formats of a TIFF, whose first offset is read next."""
     order = "<" if file.read(2) == b"II" else ">"
     if file.read(2) in (b"+\0", b"\0+"):
-        form = _Format(order, f"{order}Q", f"{order}HHQ", f"{order}Q")
         file.seek(8)
-    else:
-        form = _Format(order, f"{order}H", f"{order}HHI", f"{order}I")
+        return _Format(order, f"{order}Q", f"{order}HHQ", f"{order}Q")
+    return _Format(order, f"{order}H", f"{order}HHI", f"{order}I")
+
+
+def _directory(file: BinaryIO, start: int, size: int, form: _Format) -> tuple[dict[int, _Entry], int]:
+    """Return the tags of the directory at `start` and where the next one is; none beyond the end of the file."""
+    first = start + struct.calcsize(form.entries)
+    file.seek(start)
+    length = _number(file, form.entries) * (struct.calcsize(form.head) + form.inline)
+    if first + length + form.inline > size:
+        return {}, 0
+    tags = dict(_tags(file.read(length), first, form))
+    return tags, _number(file, form.offset)
+
+
+def _ends(file: BinaryIO, size: int) -> Iterator[int]:
+    """Yield the end of everything the file refers to; directories beyond the end of the file are not followed."""
+    form = _format(file)
     yield file.tell() + form.inline
     pending, seen = [_number(file, form.offset)], set[int]()
     while pending and len(seen) < _MAX_DIRECTORIES:
@@ -101,8 +173,8 @@ def _ends(file: BinaryIO, size: int) -> Iterator[int]:
         yield first + length + form.inline
         if first + length + form.inline > size:
             continue
-        tags = dict(_tags(file.read(length), first, form))
-        pending.append(_number(file, form.offset))
+        tags, following = _directory(file, start, size, form)
+        pending.append(following)
         if _SUB_DIRECTORIES in tags:
             pending += _values(file, tags[_SUB_DIRECTORIES], size, form).tolist()
         yield from (entry.end for tag, entry in tags.items() if tag < _PRIVATE)

@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 import openslide
-import tifffile
 from numpy.typing import NDArray
 from PIL import Image
 
@@ -21,7 +20,7 @@ from slideseek_components.pixels.array_slide import ArraySlide
 from slideseek_components.pixels.resolution import resolve
 from slideseek_components.readers.bit_depth import eight_bit
 from slideseek_components.readers.tiff_layout import MAGIC, check_complete
-from slideseek_components.readers.whole_images import MAX_PLAIN_PIXELS, too_many_pixels
+from slideseek_components.readers.whole_images import refuse_bomb
 
 _MIN_IS_WHITE, _PALETTE, _SEPARATED = 0, 3, 5
 _PLANES_APART = 2
@@ -50,11 +49,12 @@ class TiffReader(Reader):
 
 def open_tiff(path: Path, slide_id: str, mpp: float | None) -> ArraySlide:
     """Open the first page of a TIFF, decoded whole, or raise `SlideError`."""
+    import tifffile  # takes as long as a slide; few need it
+
     try:
         with tifffile.TiffFile(path) as tiff:
             page = tiff.pages[0]
-            if page.imagewidth * page.imagelength > MAX_PLAIN_PIXELS:
-                raise too_many_pixels(path)
+            refuse_bomb(path, page.imagewidth * page.imagelength)
             resolution = resolve(density(page), mpp, path.name)
             array = _rgb(page, path)
     except SlideError:

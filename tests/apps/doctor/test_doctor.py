@@ -96,7 +96,7 @@ def test_readers_are_loaded_and_listed():
     half = Registration("reader", "half", "slideseek_components.encoders.mean:Mean", "no reader", "half", "half", "1.0")
     registry = load_registry(kinds=("reader",))
     found = {one.name: one for one in look_at_plugins(Registry((*registry.entries, half)))}
-    assert found["readers"].detail == "dicom, idc, image, openslide, remote, tiff"
+    assert found["readers"].detail == "dicom, idc, image, isolated, openslide, remote, tiff"
     assert found["reader half"].state == "fail"
     assert "lacks claims, open, rank of the reader interface" in found["reader half"].detail
 

@@ -18,7 +18,6 @@ from slideseek.errors import SlideError
 from slideseek.interfaces import Slide
 from slideseek.slides.reader import open_slide
 from slideseek_components.readers.image_reader import open_image
-from slideseek_components.readers.whole_images import MAX_PLAIN_PIXELS
 
 
 def refusal(path: Path, **options: float) -> str:
@@ -94,6 +93,7 @@ def test_disk_error_behind_the_header(write_tiff: Callable[..., Path], monkeypat
     def fail(_: Path) -> int:
         raise OSError(5, "Input/output error")
 
+    monkeypatch.setenv("SLIDESEEK_ISOLATION", "off")  # what is patched is patched in this process
     monkeypatch.setattr("slideseek_components.readers.tiff_layout.missing_bytes", fail)
     assert "Input/output error" in refusal(write_tiff(aperio="MPP = 0.5"))
 
@@ -181,24 +181,36 @@ def test_bombs_are_refused_before_they_are_decoded(side: int, tmp_path: Path) ->
 
 def test_large_images_below_the_limit_give_no_warning(tmp_path: Path) -> None:
     path = tmp_path / "large.png"
-    path.write_bytes(png_header(12_000, 10_000))
+    path.write_bytes(png_header(12_000, 10_000) + bytes(200_000))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert "truncated" in refusal(path, mpp=0.5)
 
 
 def test_the_limit_holds_without_pillows_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLIDESEEK_ISOLATION", "off")  # what is patched is patched in this process
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", None)
     path = tmp_path / "bomb.png"
     path.write_bytes(png_header(14_000, 14_000))
     assert "178,956,970 pixels" in refusal(path, mpp=0.5)
 
 
+def test_an_image_with_more_pixels_than_its_file_can_describe(tmp_path: Path) -> None:
+    path = tmp_path / "bomb.png"
+    Image.new("1", (12_650, 12_650)).save(path)
+    assert path.stat().st_size < 25_000
+    assert "decompression bomb" in refusal(path, mpp=0.5)
+    Image.new("1", (4000, 4000)).save(path)  # a small blank one takes no harm
+    with open_slide(path, mpp=0.5) as slide:
+        assert slide.dimensions == (4000, 4000)
+
+
 def test_untiled_tiff_beyond_the_limit(write_tiff: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> None:
     path = write_tiff(tile=16)
-    monkeypatch.setattr("slideseek_components.readers.tiff_reader.MAX_PLAIN_PIXELS", 96 * 64 - 1)
+    monkeypatch.setenv("SLIDESEEK_ISOLATION", "off")  # what is patched is patched in this process
+    monkeypatch.setattr("slideseek_components.readers.whole_images.MAX_PLAIN_PIXELS", 96 * 64 - 1)
     monkeypatch.setattr("openslide.OpenSlide.detect_format", classmethod(lambda *_: None))
-    assert f"{MAX_PLAIN_PIXELS:,} pixels" in refusal(path, mpp=0.5)
+    assert "has more than 6,143 pixels" in refusal(path, mpp=0.5)
 
 
 # --- plain images ---------------------------------------------------------------------------------------------------
