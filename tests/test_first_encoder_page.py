@@ -69,18 +69,24 @@ def test_the_page_is_true_from_start_to_end(workplace):
         file.write_text(code, encoding="utf-8")
     engine = re.search(r"^ {4}\[\[engine\]\]\n(?: {4}.*\n)+", PAGE, re.MULTILINE).group(0)
     (workplace / "medians.toml").write_text(engine)
+    compared = re.search(r"^ {4}name  = \"compare\"\n(?:(?: {4}.*)?\n)+", PAGE, re.MULTILINE).group(0)
+    (workplace / "compare.toml").write_text(compared)
 
     said = {line: run(line) for line in rest}
     assert [line.split()[1] for line in rest if line.startswith("slideseek")] == [
-        *("plugins", "plugins", "plugins", "init", "add", "build", "search")
+        *("plugins", "plugins", "plugins", "init", "add", "build", "search", "bench", "bench")
     ]
     checked = said["slideseek plugins check median-sign"]
     count = re.search(r"(\d+) of (\d+) checks passed", checked)
     assert count is not None and count[1] == count[2] and int(count[1]) > 15
     assert "median-sign" in said["slideseek plugins list --kind encoder"]
     assert "quantile" in said["slideseek plugins show median-sign"]
-    hits = re.findall(r"S-00\d", said[rest[-1]].partition("rank")[2])
+    hits = re.findall(r"S-00\d", said["slideseek search S-001 -a archive -k 3"].partition("rank")[2])
     assert len(hits) == 3 and hits[0] in ("S-003", "S-005"), "a slide of the same texture is nearest"
+
+    table = said[rest[-1]].partition("All variants")[2].partition("How the engines")[0]
+    for name in ("median-sign", "mean", "yottixel"):
+        assert re.search(rf"^ *{name} +[13] +\d+\.\d", table, re.MULTILINE), table
 
     (workplace / "typo.toml").write_text(engine.replace("quantile", "quantil"))
     wrong = run("slideseek init other --config typo.toml", code=2)

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 import slideseek.slides
+import slideseek_apps.cluster
 import slideseek_components.executors
 import slideseek_components.readers
 import slideseek_components.selectors
@@ -13,7 +14,13 @@ import slideseek_components.selectors
 
 @pytest.mark.parametrize(
     "package",
-    [slideseek.slides, slideseek_components.executors, slideseek_components.readers, slideseek_components.selectors],
+    [
+        slideseek.slides,
+        slideseek_apps.cluster,
+        slideseek_components.executors,
+        slideseek_components.readers,
+        slideseek_components.selectors,
+    ],
     ids=lambda p: p.__name__,
 )
 def test_every_module_is_on_the_map(package):

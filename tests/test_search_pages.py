@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 import shutil
 from pathlib import Path
 from typing import Any
@@ -46,3 +47,18 @@ def test_json_has_the_documented_shape(tiny_archive: Path, slideseek: Any) -> No
     done = slideseek("search", "s0", "-k", 1, "-a", tiny_archive, "--json")
     assert done.code == 0, done.err
     assert keys(done.json) == keys(json.loads(shown))
+
+
+@pytest.mark.slow
+def test_commands_of_the_page_on_words_run(
+    described: Path, slideseek: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "archive").symlink_to(described)
+    page = (PAGES / "text-search.md").read_text(encoding="utf-8")
+    commands = re.findall(r"^ {4}slideseek (.*)$", page, re.MULTILINE)
+    assert len(commands) == 2
+    for command in commands:
+        done = slideseek(*shlex.split(command))
+        assert done.code == 0, done.err
+    assert (tmp_path / "why.png").stat().st_size > 1000

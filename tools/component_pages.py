@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from slideseek.options import describe, describe_options
 from slideseek.plugins import COMPONENT_KINDS, HOOKS, Kind, load_registry
+from slideseek_apps.testing.option_descriptions import describe, describe_options
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "reference" / "components.md"
 HEAD = """# Components
