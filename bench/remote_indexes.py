@@ -2,14 +2,15 @@
 
 PostgreSQL (one shard and two, exact and HNSW), Lance and Milvus are started on loopback, beside `hamming` in the same
 run. Times are wall time, since the work is done by other processes; queries of all engines take turns, and the medians
-are compared. Hits of exact engines must equal those of `hamming` before anything is timed. For PostgreSQL the time of a
-query is split: reading the rows, and computing the distances.
+are compared. Hits of exact engines must equal those of `hamming` before anything is timed. What a query in PostgreSQL
+spends its time on is shown by `python -m bench.postgres_profile`.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -29,8 +30,8 @@ from slideseek_components.indexes.milvus import Milvus
 from slideseek_components.indexes.pgvector import PgVector
 
 K, QUERIES, CLIENTS = 10, 20, 4
-HNSW_MOST = 100_000
-"""Slides up to which the HNSW graph is built: it takes minutes on one core."""
+HNSW_MOST = 20_000
+"""Slides up to which the HNSW graph is built, unless asked otherwise: beyond, it takes many minutes on one core."""
 
 Make = Callable[[], Any]
 
@@ -43,7 +44,7 @@ def engines(folder: Path, wanted: set[str]) -> Iterator[dict[str, Make]]:
         if any(name.startswith("pgvector") for name in wanted):
             for number in (1, 2):
                 server = Postgres(folder / f"postgres{number}", memory="2GB")
-                stack.callback(server.stop)
+                stack.callback(server.close)
                 os.environ[f"BENCH_PG_{number}"] = server.prepare()
             made["pgvector, 1 shard"] = lambda: PgVector(shards=("BENCH_PG_1",), seconds=600.0)
             made["pgvector, 2 shards"] = lambda: PgVector(shards=("BENCH_PG_1", "BENCH_PG_2"), seconds=600.0)
@@ -58,11 +59,16 @@ def engines(folder: Path, wanted: set[str]) -> Iterator[dict[str, Make]]:
         yield {name: make for name, make in made.items() if any(name.startswith(one) for one in wanted)}
 
 
-def measure(slides: int, bits: int, made: dict[str, Make], folder: Path) -> None:
+def say(text: str) -> None:
+    """Print what is done now, beside the results."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def measure(slides: int, bits: int, made: dict[str, Make], folder: Path, hnsw_most: int, count: int) -> None:
     """Load all engines with the same codes, and print one line for each."""
     rows = clustered_bits(slides, bits, seed=1)
     codes = [Code(f"s{number:07d}", rows[number : number + 1]) for number in range(slides)]
-    queries = [Code("query", row[None]) for row in clustered_bits(QUERIES, bits, seed=2)]
+    queries = [Code("query", row[None]) for row in clustered_bits(count, bits, seed=2)]
     local = Hamming()
     started = time.perf_counter()
     local.add(codes)
@@ -72,8 +78,10 @@ def measure(slides: int, bits: int, made: dict[str, Make], folder: Path) -> None
     indexes: dict[str, Any] = {"hamming": local}
     recall: dict[str, float] = {"hamming": 1.0}
     for number, (name, make) in enumerate(made.items()):
-        if "hnsw" in name and slides > HNSW_MOST:
+        if "hnsw" in name and slides > hnsw_most:
+            say(f"{name}: not built for more than {hnsw_most} slides (--hnsw-most)")
             continue
+        say(f"{name}: loading {slides} codes")
         index = make()
         index.add(codes)
         index.settle(f"slideseek_bench_{number}_{slides}")
@@ -89,7 +97,7 @@ def measure(slides: int, bits: int, made: dict[str, Make], folder: Path) -> None
         found = [indexes[name].search(query, K) for query in queries]
         assert not index.exact or found == expected, f"{name} found other slides than hamming"
         same = [{hit.slide_id for hit in a} & {hit.slide_id for hit in b} for a, b in zip(found, expected)]
-        recall[name] = sum(map(len, same)) / (K * QUERIES)
+        recall[name] = sum(map(len, same)) / (K * count)
     if "milvus" in indexes:
         time.sleep(11)  # what was just saved is searched with strong consistency, which waits
     times: dict[str, list[float]] = {name: [] for name in indexes}
@@ -110,8 +118,6 @@ def measure(slides: int, bits: int, made: dict[str, Make], folder: Path) -> None
             flush=True,
         )
     for name, index in indexes.items():
-        if "hnsw" not in name and isinstance(index, PgVector):
-            profile(name, index, queries[0])
         if index is not local:
             index.settle(f"{index.place_.rpartition('_')[0]}_0")
             index.discard(folder / f"saved{list(made).index(name)}_{slides}")
@@ -125,37 +131,18 @@ def throughput(index: Any, queries: list[Code]) -> float:
         return len(queries) / (time.perf_counter() - started)
 
 
-def profile(name: str, index: PgVector, query: Code) -> None:
-    """Print what a query costs on the first server: reading all rows, with the distance, and ordered."""
-    shard: Any = index.saved_.shards[0]  # type: ignore[union-attr]
-    value = shard._value(query.rows[0])
-    table = shard.table
-    parts = {
-        "rows read": (f"SELECT max(length(code)) FROM {table}", []),
-        "and compared": (f"SELECT min(code <~> %s) FROM {table}", [value]),
-        "and ranked": (f"SELECT id, code <~> %s AS d FROM {table} ORDER BY d, id LIMIT {K}", [value]),
-    }
-    shown = []
-    for what, (statement, given) in parts.items():
-        taken = []
-        for _ in range(5):
-            started = time.perf_counter()
-            shard._all(statement, given)
-            taken.append(time.perf_counter() - started)
-        shown.append(f"{what} {1000 * min(taken):.1f} ms")
-    print(f"  {name}, first server: {', '.join(shown)}")
-
-
 def main() -> None:
     """Run the comparison."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--slides", type=int, nargs="+", default=[10_000, 100_000])
     parser.add_argument("--bits", type=int, default=5000)
     parser.add_argument("--engines", nargs="+", default=["pgvector", "lance", "milvus"])
+    parser.add_argument("--hnsw-most", type=int, default=HNSW_MOST, help="slides up to which HNSW is measured")
+    parser.add_argument("--queries", type=int, default=QUERIES)
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as name, engines(Path(name), set(given.engines)) as made:
         for slides in given.slides:
-            measure(slides, given.bits, made, Path(name))
+            measure(slides, given.bits, made, Path(name), given.hnsw_most, given.queries)
 
 
 if __name__ == "__main__":

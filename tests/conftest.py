@@ -1,6 +1,7 @@
 """Fixtures shared by the whole suite."""
 
 import contextlib
+import importlib.util
 import io
 import json
 import os
@@ -56,7 +57,7 @@ def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Any, An
         server.prepare()
     yield servers
     for server in servers:
-        server.stop()
+        server.close()
 
 
 @pytest.fixture(scope="session")
@@ -227,6 +228,18 @@ def tiny_archive(tmp_path: Path, tiny_model: Path, tiny_slides: Path) -> Path:
         catalog.execute("UPDATE slides SET path = replace(path, ?, ?)", moved)
         catalog.execute("UPDATE generations SET value = ? WHERE settings = 'slides'", (changes,))
     return archive
+
+
+@pytest.fixture(scope="session")
+def described(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An archive whose first engine reads text: a small contrastive model, trained on painted patches and captions."""
+    if importlib.util.find_spec("lazyslide_models") is None:
+        pytest.skip("the extra 'lazyslide' is not installed")
+    from bench.text_search import described_archive, train_clip
+
+    base = tmp_path_factory.mktemp("described")
+    with described_archive(base / "archive", train_clip(base / "clip")) as archive:
+        return archive.archive.root
 
 
 @pytest.fixture

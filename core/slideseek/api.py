@@ -104,9 +104,9 @@ class OpenArchive:
         """Find the k slides most similar to `query`: the id of a slide of the archive, or a slide file.
 
         mode: "vertical" searches only slides of the query's site. where: conditions such as "age>=60", all of which
-        must hold. kind: "patch" for a patch image, "case" for a patient; a region makes it "region". site, patient,
-        center, mpp: what is known about a file. The query's own patient is excluded unless `include_same_patient`.
-        any_stain: find slides of other stains than the query's too.
+        must hold. kind: "patch" for a patch image, "case" for a patient, "text" for words; a region makes it "region".
+        site, patient, center, mpp: what is known about a file. The query's own patient is excluded unless
+        `include_same_patient`. any_stain: find slides of other stains than the query's too.
         options: options of the index or the reranker for this search only, such as {"depth": 200}.
         """
         request = Request(

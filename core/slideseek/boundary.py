@@ -18,7 +18,7 @@ from typing import Any, ParamSpec, TypeVar, cast
 
 import numpy as np
 
-from slideseek.errors import PluginError, SlideseekError, one_line
+from slideseek.errors import DISK_FAILURES, PluginError, SlideseekError, one_line
 from slideseek.interfaces import CAPABILITIES, KIND_PROTOCOLS, BatchIndex, FiltersRows, Index, KeptElsewhere, implements
 from slideseek.plugins import Registry
 from slideseek.types import Bag, Code, CodeSpec, Filter, Float32, Float64, Hit, Mask, Patches, SlideRecord, UInt8
@@ -55,6 +55,8 @@ class Owner:
         except (SlideseekError, MemoryError):
             raise
         except (Exception, SystemExit) as error:  # a plugin may raise anything; the message must name it
+            if isinstance(error, OSError) and error.errno in DISK_FAILURES:  # the disk is to blame; who wrote is named
+                raise OSError(error.errno, f"{self} in {what}: {error.strerror}", error.filename) from error
             if os.environ.get(DEBUG_VARIABLE):  # here, since not every front end ends with the error
                 traceback.print_exc()
             raise self.wrong(f"failed in {what} ({one_line(error)})") from error

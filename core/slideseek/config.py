@@ -148,7 +148,7 @@ def parse_toml(text: str, source: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise UsageError(f"{source} is not valid TOML: {error}") from error
+        raise UsageError(f"{source} is not valid TOML: {error}", "correct that line") from error
     except RecursionError as error:
         raise UsageError(f"{source} is nested too deeply", "write a new one") from error
 

@@ -100,6 +100,8 @@ def row_seal(*values: Any) -> int:
 
 def is_whole(row: sqlite3.Row, columns: Iterable[str]) -> bool:
     """Return whether a row is as it was written: whether some of its columns match its `seal`."""
+    if not set(columns) <= set(row.keys()):  # the definition of the table is damaged
+        return False
     values = (row[name] for name in columns)
     plain = (value.encode("utf-8", "surrogateescape") if isinstance(value, str) else value for value in values)
     return bool(row_seal(*plain) == row["seal"])

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from zlib import crc32
 
 import numpy as np
@@ -26,9 +26,11 @@ from slideseek.interfaces import (
     Checkpointed,
     ChecksFocus,
     Encoder,
+    EncodesText,
     Featurizer,
     Fingerprinted,
     ImportedPatches,
+    KeepsSpace,
     NeedsFeaturizer,
     PatchSized,
     Progress,
@@ -49,6 +51,8 @@ from slideseek.types import Bag, Code, CodeSpec, Float32, Float64, Int64, Mask, 
 MOST_PATH = 4096
 """Characters above which an option is not looked up as a file."""
 
+NO_TEXT = "neither its featurizer nor its encoder encodes text"
+
 
 @dataclass(frozen=True)
 class Resolved:
@@ -56,7 +60,7 @@ class Resolved:
 
     settings: by kind, the options with their defaults and anything else that affects the output; stored with results.
     patch_um: side of a patch in µm, None if it varies. imported: its patches were selected elsewhere. makers: by kind,
-    the distribution and version of the code.
+    the distribution and version of the code. no_text: why it cannot be queried with text, "" if it can.
     """
 
     settings: Mapping[ComponentKind, Mapping[str, Any]]
@@ -65,6 +69,7 @@ class Resolved:
     patch_um: float | None = None
     imported: bool = False
     makers: Mapping[ComponentKind, str] = field(default_factory=dict, compare=False)
+    no_text: str = field(default=NO_TEXT, compare=False)
 
 
 @dataclass(frozen=True)
@@ -183,7 +188,9 @@ class Engine:
         """Featurize images and check that the features have the promised type and shape and are finite."""
         owner = self.owner("featurizer")
         features = owner.call("featurize()", self.featurizer.featurize, images)
-        return owner.check_features(features, len(images), self.width)
+        checked = owner.check_features(features, len(images), self.width)
+        self.__dict__["_worked"] = True
+        return checked
 
     def blur_um(self, images: UInt8, patches: Patches, slide_mpp: float) -> Float32:
         """Return how far images of patches are out of focus, float32 (n,) in µm; 0 if the selector does not look."""
@@ -223,6 +230,17 @@ class Engine:
         owner = self.owner("encoder")
         code = owner.call(f"encode() for {bag.slide_id!r}", self.encoder.encode, bag)
         return owner.check_code(code, bag, self.spec)
+
+    def encode_text(self, text: str, name: str) -> tuple[Code, Bag]:
+        """Encode text; return its code and the featurizer's view of it as a bag, empty if the encoder encodes it."""
+        by_encoder = implements(self.encoder, EncodesText)
+        kind: ComponentKind = "encoder" if by_encoder else "featurizer"
+        owner, width = self.owner(kind), self.spec.width if by_encoder else self.width
+        component = cast(EncodesText, getattr(self, kind))
+        rows = owner.check_features(owner.call("encode_text()", component.encode_text, [text]), 1, width)
+        features = np.zeros((0, 1), np.float32) if by_encoder else rows
+        bag = Bag(name, features, np.zeros((len(features), 2), np.int32), sides=np.zeros(len(features)))
+        return (Code(name, rows) if by_encoder else self.encode(bag)), bag
 
     def encode_many(self, bags: Sequence[Bag]) -> list[Code]:
         """Encode several bags, in one batch if the encoder can; the codes are the same as one by one."""
@@ -277,14 +295,22 @@ class Engine:
             return None
         return owner.check_contributions(parts, len(bag))
 
+    def ready_featurizer(self) -> None:
+        """Featurize no images, once: a network is loaded while the first slide is read, or says what it lacks."""
+        side, before = self._side or 224, self.__dict__.get("_ready")
+        self.__dict__["_ready"] = True
+        try:
+            _ = before or self.featurizer.featurize(np.zeros((0, side, side, 3), np.uint8))
+        except SlideseekError:
+            raise
+        except (Exception, SystemExit):  # it need not take an empty batch: the first images try it
+            pass
+
     def probe_features(self) -> None:
-        """Featurize two toy images, once: a network that cannot work is one error, not one per slide."""
-        if self.__dict__.get("_probed"):
-            return
-        self.__dict__["_probed"] = True
-        side = self._side
-        images = np.random.default_rng(0).integers(0, 256, (2, side or 224, side or 224, 3), dtype=np.uint8)
-        self.features(images)
+        """Featurize two toy images if none was featurized yet: a network that cannot work is one error, not many."""
+        side = self._side or 224
+        if not self.__dict__.get("_worked"):
+            self.features(np.random.default_rng(0).integers(0, 256, (2, side, side, 3), dtype=np.uint8))
 
     def probe_codes(self, bags: Sequence[Bag] = ()) -> None:
         """Encode bags, by default toy ones, one by one and in a batch, and search an index of their codes.
@@ -394,6 +420,7 @@ def make_engine(config: EngineConfig, registry: Registry, probe: bool = True) ->
         makers={
             kind: str(maker_of(registry.find(kind, config.component(kind).use), part)) for kind, part in parts.items()
         },
+        no_text=_no_text(parts, spec, owner),
     )
     engine = Engine(config, registry, found)
     for kind in ("selector", "featurizer", "encoder", "reranker"):
@@ -405,10 +432,25 @@ def make_engine(config: EngineConfig, registry: Registry, probe: bool = True) ->
     return engine
 
 
+def _no_text(parts: Mapping[ComponentKind, Any], spec: CodeSpec, owner: Owner) -> str:
+    """Return why text cannot be compared with the codes of these components, "" if it can. owner: of the encoder."""
+    encoder = parts["encoder"]
+    if implements(encoder, EncodesText):
+        if spec.kind != "float":
+            return f"its encoder encodes text, but its codes are {spec}"
+        return "its reranker compares patches, and its encoder encodes text as a slide" if "reranker" in parts else ""
+    if not implements(parts["featurizer"], EncodesText):
+        return NO_TEXT
+    if not implements(encoder, KeepsSpace) or not owner.read(encoder, "in_feature_space"):
+        return "its featurizer encodes text, but the codes of its encoder are not in the space of the features"
+    return ""
+
+
 def featurizer_names(config: EngineConfig) -> tuple[str, ...]:
-    """Return the names that an engine's features go by: the featurizer's, or an imported set's."""
-    use, name = config.featurizer.use, config.featurizer.options.get("set")
-    return tuple(dict.fromkeys([use, use.rpartition(":")[2], *([str(name)] if name else [])]))
+    """Return the names that an engine's features go by: the featurizer's, its model's, or an imported set's."""
+    use, options = config.featurizer.use, config.featurizer.options
+    stated = [options.get(name, "") for name in ("set", "model", "preset")]
+    return tuple(dict.fromkeys([use, use.rpartition(":")[2], *map(str, filter(None, stated))]))
 
 
 def check_parts(encoder: Any, features: Collection[str], owner: Owner, where: str) -> None:
@@ -422,7 +464,7 @@ def check_parts(encoder: Any, features: Collection[str], owner: Owner, where: st
         if not set(features) & set(needed):
             raise UsageError(
                 f"{where}: the encoder needs features of {' or '.join(needed)}, not of {next(iter(features))!r}",
-                f"set the featurizer to {needed[0]!r}, or import a set of features of that name",
+                f"use the featurizer or model {needed[0]!r}, or import a set of features of that name",
             )
     for name, part in nested_components(encoder):
         if implements(part, Trainable) and not implements(encoder, Trainable):

@@ -1,6 +1,10 @@
 """The exception type users see, and the few subclasses that code distinguishes."""
 
+import errno
 from collections.abc import Mapping
+
+DISK_FAILURES = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.ESTALE, errno.ETIMEDOUT)
+"""Failures of a disk or a network share: neither a slide nor a plugin is to blame."""
 
 
 def one_line(error: BaseException, limit: int = 300) -> str:

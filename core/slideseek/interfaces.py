@@ -27,6 +27,7 @@ from slideseek.types import (
     Hit,
     Mask,
     Patches,
+    SlideFacts,
     SlideRecord,
     UInt8,
 )
@@ -100,8 +101,15 @@ class OpenedSlide(Slide, Outlined, Protocol):
     @property
     def notes(self) -> tuple[str, ...]: ...
 
+    @property
+    def facts(self) -> SlideFacts: ...
+
     def add_notes(self, notes: Sequence[str]) -> None:
         """Add notes on how the slide was opened."""
+        ...
+
+    def interrupt(self) -> None:
+        """Make reads in progress fail, where the reader can; others go on to their end."""
         ...
 
     def close(self) -> None:
@@ -216,6 +224,18 @@ class Described(Protocol):
 
 
 @runtime_checkable
+class EncodesText(Protocol):
+    """A featurizer or an encoder that also encodes text, as vectors that compare with those of images by their cosine.
+
+    Many models project an image before they compare it with text: features and codes must be what is projected.
+    """
+
+    def encode_text(self, texts: Sequence[str]) -> Float32:
+        """Return float32 (n, width), a row per text, as wide as a featurizer's features or an encoder's float codes."""
+        ...
+
+
+@runtime_checkable
 class Encoder(Protocol):
     """Turn the set of features of a slide into one code, independent of the order of the patches."""
 
@@ -225,6 +245,16 @@ class Encoder(Protocol):
 
     def encode(self, bag: Bag) -> Code:
         """Encode one bag; an empty bag raises `EmptyBagError`."""
+        ...
+
+
+@runtime_checkable
+class KeepsSpace(Encoder, Protocol):
+    """An encoder whose codes lie in the space of the features, so that text of a featurizer compares with them."""
+
+    @property
+    def in_feature_space(self) -> bool:
+        """Whether the code of one patch points where its features do, with these options."""
         ...
 
 
@@ -522,10 +552,6 @@ class Work(Protocol):
         """Do the work, given the items of `read`; yield each result once it is stored."""
         ...
 
-    def packed(self) -> tuple[Callable[[str], Work], str]:
-        """Return an importable function and its argument that make the same work in another process."""
-        ...
-
 
 @runtime_checkable
 class Executor(Protocol):
@@ -537,6 +563,15 @@ class Executor(Protocol):
         works: an iterator of any length, to be read as far as there is something to do it. Iterating the results
         raises `SlideError` for work that cannot be done, and the build goes on with the others.
         """
+        ...
+
+
+@runtime_checkable
+class FitsElsewhere(Executor, Protocol):
+    """An executor that may also fit encoders in another process."""
+
+    def fit(self, work: Any, progress: Progress) -> Any:
+        """Do `work.run(progress)` elsewhere and return its result, which JSON can hold; None: do it here."""
         ...
 
 
@@ -565,8 +600,17 @@ KIND_PROTOCOLS: Mapping[str, type[Any]] = {
 
 CAPABILITIES: Mapping[str, tuple[type[Any], ...]] = {
     "selector": (TissueFinder, OffersPatches, PatchSized, ChecksFocus, ImportedPatches, Fingerprinted),
-    "featurizer": (Resizing, Described, Fingerprinted),
-    "encoder": (NeedsFeaturizer, Trainable, Checkpointed, Attributable, BatchEncoder, Fingerprinted),
+    "featurizer": (Resizing, Described, EncodesText, Fingerprinted),
+    "encoder": (
+        KeepsSpace,
+        EncodesText,
+        NeedsFeaturizer,
+        Trainable,
+        Checkpointed,
+        Attributable,
+        BatchEncoder,
+        Fingerprinted,
+    ),
     "index": (
         ShiftsDistances,
         MeasuresRows,
@@ -579,6 +623,6 @@ CAPABILITIES: Mapping[str, tuple[type[Any], ...]] = {
     ),
     "reranker": (MeasuresRows, MeasuresSets, Fingerprinted),
     "reader": (Remote,),
-    "executor": (),
+    "executor": (FitsElsewhere,),
 }
 """The optional protocols of each kind, those with the fewest members first."""

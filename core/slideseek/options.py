@@ -1,4 +1,4 @@
-"""Options: create a dataclass from a table of a configuration, and describe its fields."""
+"""Options: create a dataclass from a table of a configuration."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ import dataclasses
 import inspect
 import json
 import math
-import re
 import sys
 import types
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, TypeAlias, TypeVar, get_args, get_origin, get_type_hints
 
 from slideseek.did_you_mean import did_you_mean
 from slideseek.errors import PluginError, UsageError, message
@@ -29,20 +28,6 @@ ADDED_LATER: Mapping[str, bool] = types.MappingProxyType({"added_later": True})
 
 While it has its default it is left out of the keys of results, so those archives stay valid: the default never changes.
 """
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Option:
-    """One option. `default` is its TOML-like spelling, "" if not set; `required` means that no default exists.
-
-    at_query: whether it may also be given with a query.
-    """
-
-    name: str
-    type: str
-    default: str
-    required: bool
-    at_query: bool = False
 
 
 def from_table(
@@ -70,7 +55,7 @@ def from_table(
             known = f"options: {', '.join(fields)}" if fields else "it has no options"
             raise UsageError(f"{where}.{key}: no option {key!r} in {what}", did_you_mean(key, fields, known))
     for key, spec in fields.items():
-        if _is_required(spec) and key not in table:
+        if is_required(spec) and key not in table:
             raise UsageError(f"{where}.{key}: {what} needs this option", f"add {key} = ... to the table")
     values = {key: _value(hints[key], value, f"{where}.{key}", make) for key, value in table.items()}
     if base is not None:
@@ -78,7 +63,7 @@ def from_table(
     try:
         return kind(**values)
     except ValueError as error:  # ranges: by convention the message starts with the field's name
-        raise UsageError(f"{where}.{error}") from error
+        raise UsageError(f"{where}.{error}", "correct the value") from error
 
 
 def _value(hint: Any, value: Any, where: str, make: MakeInner | None) -> Any:
@@ -124,7 +109,7 @@ def changed_copy(component: Made, values: Mapping[str, Any]) -> Made:
     try:
         dataclasses.replace(component, **typed)  # type: ignore[type-var]  # checks ranges; its state is empty
     except ValueError as error:
-        raise UsageError(str(error)) from error
+        raise UsageError(str(error), "correct the value") from error
     changed = copy.copy(component)
     for name, value in typed.items():
         object.__setattr__(changed, name, value)
@@ -148,45 +133,10 @@ def typed_value(hint: Any, value: Any, where: str) -> Any:
         first = error.errors()[0]
         inner = "".join(f"[{part}]" for part in first["loc"] if isinstance(part, int))
         wanted = first["msg"].replace("Input should be", "must be")
-        raise UsageError(f"{where}{inner}: {wanted}, not {json.dumps(value)}") from error
+        raise UsageError(f"{where}{inner}: {wanted}, not {json.dumps(value)}", "correct the value") from error
     except TypeError as error:
-        raise UsageError(f"{where}: {type(value).__name__} values are not allowed in options") from error
-
-
-def describe_options(component: type[Any]) -> list[Option]:
-    """Return the options of a component class, in the order of its fields."""
-    hints = option_types(component)
-    return [
-        Option(
-            spec.name, _type(hints[spec.name]), _default(spec), _is_required(spec), bool(spec.metadata.get(AT_QUERY))
-        )
-        for spec in dataclasses.fields(component)
-        if spec.init
-    ]
-
-
-def describe(component: type[Any]) -> str:
-    """Return the docstring of a component class, with its base classes' descriptions of inherited options.
-
-    From a base class, the paragraphs that start with the name of an option (`words: how many`) are used, unless the
-    class itself describes that option.
-    """
-    options = {spec.name for spec in dataclasses.fields(component) if spec.init}
-    paragraphs = [inspect.getdoc(component) or ""]
-    described = {name for text in paragraphs[0].split("\n\n") for name in _described_by(text)}
-    for base in filter(dataclasses.is_dataclass, component.__mro__[1:]):
-        for text in inspect.cleandoc(base.__doc__ or "").split("\n\n"):
-            names = _described_by(text)
-            if names and set(names) <= options - described:
-                paragraphs.append(text)
-                described.update(names)
-    return "\n\n".join(paragraphs)
-
-
-def _described_by(paragraph: str) -> list[str]:
-    """Return the options a paragraph describes: `centre, scale: what they do` describes two."""
-    found = re.match(r"([a-z]\w*(?:, [a-z]\w*)*): ", paragraph)
-    return found[1].split(", ") if found else []
+        cause = f"{where}: {type(value).__name__} values are not allowed in options"
+        raise UsageError(cause, "write text or a number") from error
 
 
 def option_types(component: type[Any]) -> dict[str, Any]:
@@ -209,39 +159,6 @@ def option_types(component: type[Any]) -> dict[str, Any]:
     return found
 
 
-def _is_required(spec: dataclasses.Field[Any]) -> bool:
+def is_required(spec: dataclasses.Field[Any]) -> bool:
+    """Return whether an option has no default."""
     return spec.default is dataclasses.MISSING and spec.default_factory is dataclasses.MISSING
-
-
-def _default(spec: dataclasses.Field[Any]) -> str:
-    if _is_required(spec):
-        return ""
-    value = spec.default if spec.default_factory is dataclasses.MISSING else spec.default_factory()
-    return _spell(value)
-
-
-def _spell(value: Any) -> str:
-    if value is None:
-        return ""
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, str | Path):
-        return f'"{value}"'
-    if isinstance(value, tuple | list):
-        return f"[{', '.join(map(_spell, value))}]"
-    return str(value)
-
-
-def _type(hint: Any) -> str:
-    origin, inner = get_origin(hint), get_args(hint)
-    nested, many = nested_kind(hint)
-    if nested:
-        return f"array of {nested} tables" if many else f"{nested} table"
-    if origin is Literal:
-        return " or ".join(map(_spell, inner))
-    if origin in (Union, types.UnionType):
-        return " or ".join(_type(part) for part in inner if part is not type(None))
-    if origin in (tuple, list):
-        return f"array of {_type(inner[0])}" if inner else "array"
-    names = {int: "integer", float: "number", bool: "true or false", str: "text", Path: "path"}
-    return names.get(hint, getattr(hint, "__name__", str(hint)))

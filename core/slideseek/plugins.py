@@ -388,7 +388,7 @@ def import_limit(what: str) -> Iterator[None]:
         timer.start()
     try:
         yield
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, SystemExit):  # the latter where a library has its own handler of the signal
         if not over.is_set():
             raise
         raise PluginError(

@@ -163,6 +163,22 @@ class Patches:
 
 
 @dataclass(frozen=True, slots=True)
+class SlideFacts:
+    """What a reader knows about a slide besides its pixels.
+
+    objective: magnification stated in the file. mpp_xy: µm per level-0 pixel across and down; mpp_source: the field
+    they come from. levels: (width, height, level-0 pixels per pixel) of each. nbytes: pixels held in memory.
+    """
+
+    format: str
+    objective: float | None
+    mpp_xy: tuple[float, float]
+    mpp_source: str
+    levels: tuple[tuple[int, int, float], ...]
+    nbytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class FeaturizerCard:
     """Facts about a featurizer, available without loading any weights.
 

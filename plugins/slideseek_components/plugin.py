@@ -24,6 +24,8 @@ def register_featurizers(register: Register) -> None:
     register("densenet121", f"{here}.densenet:DenseNet121Features", "DenseNet-121, 1024 features, your weights file")
     register("kimianet", f"{here}.densenet:KimiaNet", "DenseNet-121 trained on TCGA, 1024 features, your weights file")
     register("timm", f"{here}.timm_model:TimmModel", "any timm network, from a file, a folder or a pinned hub commit")
+    register("lazyslide", f"{here}.lazyslide_model:LazySlideFeaturizer", "a patch encoder of lazyslide-models")
+    register("lazyslide-text", f"{here}.lazyslide_model:LazySlideText", "its image-text models: text finds slides")
     register("onnx", f"{here}.onnx_model:OnnxModel", "any network in one ONNX file")
     register("macenko", f"{here}.macenko:Macenko", "another featurizer, on patches with normalised H&E colours")
     register("imported", f"{here}.imported:Imported", "features imported from another tool")
@@ -49,7 +51,16 @@ def register_encoders(register: Register) -> None:
         f"{here}.deep_sbfv:DeepSparseBinaryFisherVector",
         "sparse and binary deep-fv: the most informative bits",
     )
+    register("prototypes", f"{here}.prototypes:Prototypes", "a Gaussian mixture adapted to each slide (PANTHER)")
+    register("deep-sets", f"{here}.deep_sets:DeepSets", "a network over the mean patch, trained on labels")
+    register("attention-mil", f"{here}.attention_mil:AttentionMil", "gated attention pooling, trained on labels")
+    register("memory-set", f"{here}.memory_set:MemorySet", "memory network over patches (MEM), trained on labels")
+    register(
+        "focal-attention", f"{here}.focal_attention:FocalAttention", "attention with a focal factor, trained on labels"
+    )
     register("imported", f"{here}.imported:Imported", "the vector of a whole slide, imported from another tool")
+    register("lazyslide", f"{here}.lazyslide_slide:LazySlideEncoder", "a slide encoder of lazyslide-models")
+    register("lazyslide-text", f"{here}.lazyslide_slide:LazySlideTextEncoder", "its slide encoders that encode text")
     register("joined", f"{here}.joined:Joined", "several float codes side by side, each with the same say")
     register("projected", f"{here}.projected:Projected", "a float code projected on what separates classes, as bits")
 
@@ -57,6 +68,9 @@ def register_encoders(register: Register) -> None:
 @hookimpl
 def register_readers(register: Register) -> None:
     here = "slideseek_components.readers"
+    register(
+        "isolated", f"{here}.isolated_reader:IsolatedReader", "any file, decoded by a process of its own, with limits"
+    )
     register("openslide", f"{here}.openslide_reader:OpenSlideReader", "whole-slide formats, read with OpenSlide")
     register("idc", f"{here}.idc_manifest:IdcManifest", "lists the slides of the Imaging Data Commons")
     register("remote", f"{here}.remote_reader:RemoteReader", "slides at URLs: s3://, gs://, https:// and others")
@@ -89,4 +103,3 @@ def register_rerankers(register: Register) -> None:
 def register_executors(register: Register) -> None:
     here = "slideseek_components.executors"
     register("local", f"{here}.local:Local", "this process, which reads the next slides meanwhile")
-    register("dask", f"{here}.dask_cluster:Dask", "the workers of a Dask scheduler, or of jobs on Slurm, PBS or LSF")

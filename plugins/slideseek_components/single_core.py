@@ -26,15 +26,24 @@ def single_core_pool(count: int, name: str) -> ThreadPoolExecutor:
     def pin() -> None:
         torch.get_num_threads()  # a thread adopts the default on first access: access it before setting
         torch.set_num_threads(1)
-        started.wait()
+        with suppress(threading.BrokenBarrierError):
+            started.wait()
 
     with _starting:
         before = torch.get_num_threads()
         pool = ThreadPoolExecutor(count, thread_name_prefix=name, initializer=pin)
-        for _ in range(count):
-            pool.submit(int)  # a worker starts with a submitted call when none is idle, and none is past the barrier
-        started.wait()
-        torch.set_num_threads(before)
+        try:
+            for _ in range(count):
+                pool.submit(
+                    int
+                )  # a worker starts with a submitted call when none is idle, and none is past the barrier
+            started.wait()
+        except BaseException:  # an interrupt: threads that have started would wait for the others forever
+            started.abort()
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+        finally:
+            torch.set_num_threads(before)
     return pool
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-from bench import encoder_codes, encoder_entries, encoder_scores, encoder_sets, encoders
+from bench import encoder_ablation, encoder_codes, encoder_entries, encoder_page, encoder_scores, encoder_sets, encoders
 from slideseek.config import parse_config
 from slideseek.engine import make_engine
 from slideseek.plugins import load_registry
@@ -151,3 +151,42 @@ def test_the_figure_has_a_curve_through_the_rows_of_bits(tmp_path, monkeypatch):
     encoder_figure.draw({"a": (scores, sizes), "b": (scores, sizes)}, tmp_path / "figure.png")
     assert drawn == {"recommended": ([8.0, 64.0], [50.0, 55.0]), "yottixel": ([900.0], [60.0])}
     assert (tmp_path / "figure.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_ablation_keeps_parts_and_changes_one_thing_per_row(features, tmp_path, monkeypatch):
+    """A part is fitted once per split; rows differ in name; inner halves share no patient and are training slides."""
+    monkeypatch.setitem(encoder_ablation.OTHERS, "spread", lambda seed: GmmFisher(components=1, seed=seed))
+    row = encoder_ablation.Row("toy", {"spread": 1.0}, {"bits": 64})
+    found = encoder_ablation.columns(row, features, 1, tmp_path)
+    assert list(found) == [
+        f"toy, {task}, {p}" for p in encoder_sets.PROTOCOLS for task in ("site", "diagnosis in site")
+    ]
+    assert found["toy, diagnosis in site, archive"] > 90
+    kept = sorted(tmp_path.iterdir())
+    assert len(kept) == 5 + 2
+    monkeypatch.setattr(GmmFisher, "fit", None)
+    assert encoder_ablation.columns(row, features, 1, tmp_path) == found
+    assert set(encoder_ablation.inner_columns(row, features, 1, tmp_path)) == {
+        f"toy, {task}, inside {p}" for task in ("site", "diagnosis in site") for p in encoder_sets.PROTOCOLS
+    }
+    for outer in encoder_sets.splits(features, "archive", 0):
+        for inner in encoder_ablation.inner_splits(features, outer, 0):
+            assert set(inner.train) | set(inner.queries) == set(outer.train)
+            assert not {features.groups[i] for i in inner.train} & {features.groups[i] for i in inner.queries}
+    assert len({row.name for row in encoder_ablation.ROWS}) == len(encoder_ablation.ROWS)
+
+
+def test_the_page_has_a_column_per_task_and_paired_differences():
+    """Scores of made-up rows: the best is bold, and a difference has the error of its resamples."""
+    scores = {
+        name: {
+            measure: encoder_scores.Score(mean, np.array([mean - 1, mean + 1]))
+            for measure in ("mAP", "F1@1", "F1@3", "F1@5")
+        }
+        for name, mean in (("yottixel", 40.0), ("recommended 5000 bits", 50.0), ("recommended, floats", 50.0))
+    }
+    text = encoder_page.page({"toy, archive": scores})
+    assert "| mAP | toy, archive |" in text and "| yottixel | 40.0 |" in text
+    assert "| recommended 5000 bits | **50.0** |" in text
+    assert "| `yottixel`, mAP | +10.0 ± 0.0 |" in text
+    assert "recommended 5000 bits keep, in % of the mAP of the float code: 100.0" in text

@@ -12,6 +12,7 @@ from slideseek.archive.archive import Archive
 from slideseek.plugins import load_registry
 from slideseek_apps.viewer.api.services import Services
 from slideseek_apps.viewer.app import make_app
+from slideseek_apps.viewer.notebook import Notebook
 from slideseek_apps.viewer.search_service import SearchService
 from slideseek_apps.viewer.tiles import Pictures
 from slideseek_apps.viewer.uploads import Uploads
@@ -127,7 +128,8 @@ def test_viewer_refuses(change, archive, tmp_path):
     pools = {name: WorkerPool(name, workers=1, waiting=8) for name in ("pixels", "quick", "slow")}
     (tmp_path / "uploads").mkdir()
     uploads = Uploads(tmp_path / "uploads")
-    services = Services(searching=searching, pictures=Pictures(searching.archive), uploads=uploads, **pools)
+    pictures, notebook = Pictures(searching.archive), Notebook(searching.archive.root, True)
+    services = Services(searching=searching, pictures=pictures, uploads=uploads, notebook=notebook, **pools)
     client = TestClient(make_app(services), raise_server_exceptions=False)
     key = client.get("/api/slides").json()["slides"][0]["key"]
     for query in (

@@ -16,6 +16,7 @@ from slideseek.archive.archive import Archive
 from slideseek.plugins import load_registry
 from slideseek_apps.viewer.api.services import Services
 from slideseek_apps.viewer.app import make_app
+from slideseek_apps.viewer.notebook import Notebook
 from slideseek_apps.viewer.search_service import SearchService
 from slideseek_apps.viewer.tiles import Pictures
 from slideseek_apps.viewer.uploads import Uploads
@@ -65,7 +66,8 @@ def viewer(went_wrong, tmp_path_factory):
     searching = SearchService(Archive(went_wrong), load_registry(), session="test")
     pools = {name: WorkerPool(name, workers=1, waiting=8) for name in ("pixels", "quick", "slow")}
     uploads = Uploads(tmp_path_factory.mktemp("uploads"))
-    services = Services(searching=searching, pictures=Pictures(searching.archive), uploads=uploads, **pools)
+    pictures, notebook = Pictures(searching.archive), Notebook(searching.archive.root, True)
+    services = Services(searching=searching, pictures=pictures, uploads=uploads, notebook=notebook, **pools)
     client = TestClient(make_app(services), raise_server_exceptions=False)
     keys = {slide["id"]: slide["key"] for slide in client.get("/api/slides").json()["slides"]}
     yield client, keys
@@ -110,7 +112,7 @@ class FrontEnds:
             shutil.copytree(self.tiny / "archive", archive)
             (archive / "slideseek.toml").write_text(engine_text(self.row))
         done = self.run("build", "-a", archive, "--engine", self.row, "--json", "--workers", "0")
-        failures = done.json["failures"].values() if done.out else ()
+        failures = done.json.get("failures", {}).values()
         fixes = [f"fix: {one['fix']}" for one in failures if one["fix"]]
         return done.code, "\n".join([done.err, *(one["cause"] for one in failures), *fixes[:1]]), []
 
@@ -154,7 +156,7 @@ class FrontEnds:
         data = {"seeds": [0], "protocol": [{"name": "all", "folds": 2, "mode": "vertical"}], "engine": [engine]}
         config.write_text(tomli_w.dumps(data))
         done = self.run("bench", "run", config, "--data", self.bags, "-o", self.folder / "out", "--json")
-        cells = done.json["cells"] if done.out else []
+        cells = done.json.get("cells", [])
         assert all(cell["outcome"] == ("failed" if done.code else "ok") for cell in cells)
         fixes = [f"{cell['cause']}\n  fix: {cell['fix']}" for cell in cells if cell.get("fix")]
         return done.code, "\n".join([done.err, *fixes]), []

@@ -1,6 +1,8 @@
 """The paper's experiment as one command: its plan, and a run on generated DICOM series in S3."""
 
-from collections.abc import Callable
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -8,9 +10,11 @@ import numpy as np
 import pytest
 from servers import dicom_levels
 
+from bench.servers import DaskCluster
 from slideseek_apps.bench.datasets.tcga_names import SITE_GROUPS
 from slideseek_apps.bench.paper_plan import Rate, plan_paper
 from slideseek_apps.bench.paper_slides import PAPER_TEST_SLIDES, STATED_TEST_SLIDES, paper_slides, subtypes
+from slideseek_apps.cluster import packed_work
 
 Put = Callable[[str, bytes], str]
 SMALL = """
@@ -51,9 +55,21 @@ def test_a_trial_takes_slides_of_different_patients(tmp_path: Path) -> None:
     assert plan.hours == pytest.approx(2 / 16) and plan.sized == 0 and "BRCA 4" in plan.notes[0]
 
 
+@pytest.fixture
+def workers(s3: Put, tmp_path: Path) -> Iterator[DaskCluster]:
+    """Two Dask workers that see the S3 server, and their scheduler."""
+    pytest.importorskip("distributed", reason="needs slideseek[dask]")
+    cluster = DaskCluster(tmp_path)
+    try:
+        cluster.wait()
+        yield cluster
+    finally:
+        cluster.close()
+
+
 @pytest.mark.slow
-def test_from_manifest_to_page_on_dicom_series_in_s3(
-    s3: Put, slideseek: Any, texture: Callable[..., np.ndarray], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_from_manifest_to_page_on_dicom_series_in_s3_through_two_dask_workers(
+    s3: Put, workers: DaskCluster, slideseek: Any, texture: Callable[..., np.ndarray], tmp_path: Path
 ) -> None:
     rows = ["slide_id,path,case_id,project_id"]
     for number in range(12):
@@ -66,12 +82,14 @@ def test_from_manifest_to_page_on_dicom_series_in_s3(
     listed = tmp_path / "series.csv"
     listed.write_text("\n".join(rows))
     archive, page, config = tmp_path / "paper", tmp_path / "table1.html", tmp_path / "small.toml"
-    config.write_text(SMALL)
+    config.write_text(f'{SMALL}\n[executor]\nuse = "dask"\nscheduler_file = "{workers.file}"\nwait = 60\n')
     slideseek("init", archive, "--config", config)
     command = ("bench", "paper", "-a", archive, "--manifest", listed, "--quick", "--report", page)
     done = slideseek(*command)
     assert done.code == 0, done.err + done.out
     assert "12 slides" in done.out and "7 run" in done.out
+    made = workers.client.run(packed_work._engine.cache_info)
+    assert len(made) == 2 and all(one[1] for one in made.values()), "both workers made the engine, so did slides"
     text = page.read_text()
     for engine in ("yottixel", "c-gmm-fv", "c-deep-fv", "c-deep-sfv", "c-deep-bfv", "c-deep-sbfv", "recommended"):
         assert engine in text
@@ -79,3 +97,14 @@ def test_from_manifest_to_page_on_dicom_series_in_s3(
     again = slideseek(*command)
     assert again.code == 0 and "0 run, 7 done before" in again.out and "slides per hour" in again.out
     assert "measured on 12 slide(s)" in again.out
+    local = tmp_path / "local"
+    slideseek("init", local, "--config", config)
+    slideseek("add", "--manifest", listed, "-a", local)
+    assert slideseek("build", "--executor", "local", "-a", local).code == 0
+    assert stored_codes(local) == stored_codes(archive), "the bytes of a build in one process"
+
+
+def stored_codes(archive: Path) -> dict[str, str]:
+    """Return the SHA-256 of every stored result, by its key."""
+    with closing(sqlite3.connect(archive / "catalog.sqlite")) as catalogue:
+        return dict(catalogue.execute("SELECT key, sha256 FROM payloads WHERE kind IN ('patches', 'features')"))

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from slideseek_components.encoders.deep.device import free_threads, reproducible
-from slideseek_components.single_core import run_tasks
+from slideseek_components.single_core import run_tasks, single_core_pool
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3, 8])
@@ -140,3 +140,20 @@ threading.Thread(target=late).start()
 """
     answer = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120)
     assert (answer.stdout.strip(), answer.stderr) == ("3", "")
+
+
+def test_an_interrupt_while_threads_start_leaves_none_waiting(monkeypatch):
+    real = threading.Barrier.wait
+
+    def interrupted(barrier, timeout=None):
+        if threading.current_thread() is threading.main_thread():
+            raise KeyboardInterrupt
+        return real(barrier, timeout)
+
+    monkeypatch.setattr(threading.Barrier, "wait", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        single_core_pool(2, "interrupted")
+    waiting = [one for one in threading.enumerate() if one.name.startswith("interrupted")]
+    for one in waiting:
+        one.join(5)
+    assert not [one for one in waiting if one.is_alive()]

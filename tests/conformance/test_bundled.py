@@ -94,21 +94,42 @@ def timm_weights(folder: Path) -> dict[str, Any]:
     return {"model": "resnet10t", "weights": folder / "resnet10t.pth"}
 
 
+def clip_weights(folder: Path) -> dict[str, Any]:
+    """Draw weights for a small CLIP, which the package lazyslide-models loads as its model PLIP."""
+    need_extra("lazyslide", "lazyslide_models")
+    from bench.text_search import train_clip
+
+    return {"model": "plip", "licence": "Non-commercial", "weights": train_clip(folder, steps=0)}
+
+
 OPTIONS: dict[tuple[ComponentKind, str], Callable[[Path], dict[str, Any]]] = {
     ("featurizer", "densenet121"): densenet_weights,
     ("featurizer", "kimianet"): densenet_weights,
     ("featurizer", "onnx"): onnx_weights,
     ("featurizer", "timm"): timm_weights,
+    ("featurizer", "lazyslide"): clip_weights,
+    ("featurizer", "lazyslide-text"): clip_weights,
     ("featurizer", "macenko"): lambda folder: {"of": ColourTexture()},
     ("index", "lance"): lambda folder: {"uri": str(folder)},
 }
 
 # Components that stand for results made elsewhere: they can do nothing themselves, which their own tests show.
+# Slide encoders take features of one width only: tests/components/featurizers/test_lazyslide_model.py runs the checks.
 STAND_INS: set[tuple[ComponentKind, str]] = {(kind, "imported") for kind in ("selector", "featurizer", "encoder")}
+STAND_INS |= {("encoder", "lazyslide"), ("encoder", "lazyslide-text")}
 
 # Networks of millions of weights, and a server that makes a collection: a check takes a second or two.
 LARGE: set[tuple[ComponentKind, str]] = {
-    ("featurizer", name) for name in ("densenet121", "kimianet", "timm", "efficientnet-lite0", "efficientnet-lite2")
+    ("featurizer", name)
+    for name in (
+        "densenet121",
+        "kimianet",
+        "timm",
+        "efficientnet-lite0",
+        "efficientnet-lite2",
+        "lazyslide",
+        "lazyslide-text",
+    )
 } | {("index", "milvus")}
 
 # Components that stand on an extra: without it they cannot be made here.

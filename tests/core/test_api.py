@@ -88,7 +88,7 @@ def test_requests_are_keyword_only_and_checked():
     with pytest.raises(ParameterError, match="needs a GeoJSON file, and none is given"):
         Request(text="s0", kind="region", region="1,2,3,4", annotation="tumour")
     with pytest.raises(ParameterError, match="cannot be used together"):
-        query_kind("1,2,3,4", patch=True, case=False)
+        query_kind("1,2,3,4", patch=True, case=False, text=False)
 
 
 def test_a_request_survives_the_log():

@@ -10,9 +10,9 @@ from slideseek.config import ComponentConfig, default_config, make_component, pa
 from slideseek.engine import make_engine
 from slideseek.errors import PluginError, UsageError
 from slideseek.hookspecs import hookimpl
-from slideseek.options import describe, describe_options
 from slideseek.plugins import load_registry
 from slideseek.types import Bag, Code, CodeSpec
+from slideseek_apps.testing.option_descriptions import describe, describe_options
 
 
 @dataclass

@@ -11,9 +11,9 @@ from slideseek.engine import check_parts, make_engine, signature
 from slideseek.errors import PluginError, UsageError
 from slideseek.hookspecs import hookimpl
 from slideseek.interfaces import Encoder, NeedsFeaturizer
-from slideseek.options import describe_options
 from slideseek.plugins import load_registry
 from slideseek.types import Bag, Code, CodeSpec
+from slideseek_apps.testing.option_descriptions import describe_options
 from slideseek_components.encoders.gmm_fv import GmmFisher
 from slideseek_components.encoders.joined import Joined
 from slideseek_components.encoders.mean import Mean

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -20,6 +20,8 @@ from slideseek.types import Bag, SlideRecord, is_url
 
 CATALOG_NAME = "catalog.sqlite"
 LOCK_NAME = ".lock"
+CONFIG_KEPT = ""
+"""In place of the name of an engine: the configuration as of the last build."""
 FOLDERS = ("features", "parts", "models", "training", "index", "runs")
 """What slideseek itself writes in an archive's folder; slides and reports there belong to the user."""
 
@@ -48,6 +50,8 @@ class Archive:
                 f"{root} is not an archive (no {CONFIG_NAME})", f"check the path, or run 'slideseek init {root}'"
             )
         self.catalog = Catalog(self.root / CATALOG_NAME, still=still)
+        self.wait: Callable[[str], None] | None = None
+        """Takes a message when a writer waits for another one; without it, a second writer is refused."""
 
     @classmethod
     def create(cls, root: Path, config: str | None = None) -> Archive:
@@ -60,8 +64,7 @@ class Archive:
             root.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise UsageError(f"cannot create the folder {root}: {error.strerror}") from error
-        if not (root / CATALOG_NAME).exists():
-            Catalog(root / CATALOG_NAME, create=True).close()
+        Catalog(root / CATALOG_NAME, create=True).close()  # also what an interrupted attempt has left
         if not (root / CONFIG_NAME).exists():  # last: its presence is what makes the folder an archive
             write_text(root / CONFIG_NAME, text)
         return cls(root)
@@ -109,14 +112,16 @@ class Archive:
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """Hold the archive's write lock; a second writer fails immediately with an error."""
+        """Hold the archive's write lock; a second writer waits if it is to, else it fails immediately with an error."""
         lock = FileLock(self.root / LOCK_NAME)
         try:
             lock.acquire(timeout=0)
         except Timeout as error:
-            raise BusyError(
-                f"another slideseek is writing to {self.root}", "wait until it is done, then run this again"
-            ) from error
+            busy = f"another slideseek is writing to {self.root}"
+            if self.wait is None:
+                raise BusyError(busy, "wait until it is done, then run this again; or pass --wait") from error
+            self.wait(f"{busy}: waiting until it is done")
+            lock.acquire()
         try:
             clear_temporary(self.root, FOLDERS)
             yield

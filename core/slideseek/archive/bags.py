@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import overload
 
-from slideseek.archive.archive import Archive
 from slideseek.types import Bag, SlideRecord
 
 
 class ArchiveBags(Sequence[Bag]):
     """The bags of some slides of an archive; each is read when indexed, and its SHA-256 is checked the first time.
 
-    Training reads the same bag many times, a piece at a time.
+    Training reads the same bag many times, a piece at a time. read: returns the bag of a key and a record; trusted, its
+    SHA-256 is not checked.
     """
 
-    def __init__(self, archive: Archive, slides: Sequence[tuple[SlideRecord, str]]) -> None:
-        self._archive = archive
+    def __init__(
+        self, read: Callable[[str, SlideRecord, bool], Bag], slides: Sequence[tuple[SlideRecord, str]]
+    ) -> None:
+        self._read = read
         self._slides = slides
         self._checked: set[str] = set()
 
@@ -31,8 +33,8 @@ class ArchiveBags(Sequence[Bag]):
 
     def __getitem__(self, at: int | slice) -> Bag | ArchiveBags:
         if isinstance(at, slice):
-            return ArchiveBags(self._archive, self._slides[at])
+            return ArchiveBags(self._read, self._slides[at])
         record, key = self._slides[at]
-        bag = self._archive.bag(key, record, trusted=key in self._checked)
+        bag = self._read(key, record, key in self._checked)
         self._checked.add(key)
         return bag

@@ -7,13 +7,14 @@ import os
 import secrets
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path, PurePath
 from typing import Any
 
+from slideseek.archive.files import replacing
 from slideseek.archive.recorded_stages import READ_BY, RecordedStages
 from slideseek.archive.records import Finished, IndexRow, ModelRow, Payload, Stage, StageRecord
 from slideseek.archive.schema import (
@@ -32,7 +33,7 @@ from slideseek.archive.schema import (
 )
 from slideseek.archive.slide_table import SlideTable
 from slideseek.digests import Seal, is_whole, row_seal
-from slideseek.errors import DamagedError, SlideseekError
+from slideseek.errors import DamagedError, SlideseekError, message
 
 RECORDS = "slides"
 """Name under which changes of the table `slides` are counted; settings are digests, so none has this name."""
@@ -52,7 +53,13 @@ class Catalog:
     def __init__(self, path: Path, create: bool = False, still: bool = False) -> None:
         self.path = path
         self._frozen = _stamp(path) if _is_frozen(path) else None
-        self._db = connect(path, create, still)
+        self._failed: NoSpaceError | None = None
+        try:
+            self._db = connect(path, create, still)
+        except NoSpaceError as error:  # no room for SQLite's shared memory; without a log the file can be read
+            if create or (_log(path).exists() and _log(path).stat().st_size):
+                raise
+            self._db, self._failed = connect(path, full=True), error
         self.slides = SlideTable(self._db)
         self.changes = CodeChanges(self._db)
 
@@ -73,13 +80,17 @@ class Catalog:
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """Commit all writes of the block together, or none of them."""
+        if self._failed:
+            raise self._failed
         try:  # an interrupt may come between any two of these lines
             self._db.execute("BEGIN IMMEDIATE")
             yield
             self._db.execute("COMMIT")
-        except BaseException:
+        except BaseException as error:
             if self._db.in_transaction:
                 self._db.execute("ROLLBACK")
+            if isinstance(error, sqlite3.OperationalError):
+                raise unusable(self.path, error) from error
             raise
 
     @contextmanager
@@ -274,6 +285,8 @@ class Catalog:
         row = self._db.execute("SELECT * FROM indexes WHERE engine = ?", (engine,)).fetchone()
         if row is None or not is_whole(row, SEALED["indexes"]):
             return None
+        if row["generation"] > self.changes.generation(row["codes"]):  # a damaged counter would hide later changes
+            return None
         seals = {inside(name): Seal.of(stored) for name, stored in json.loads(row["files"]).items()}
         return IndexRow(**{**_plain(row), "folder": inside(row["folder"]), "files": seals})
 
@@ -386,17 +399,46 @@ class CodeChanges:
         )
 
 
-def connect(path: Path, create: bool = False, still: bool = False) -> sqlite3.Connection:
+_RIGHTS = "check the write permissions there, or choose another folder"
+_RESTORE = "run 'slideseek repair', or restore it from a backup"
+_FIXES = (
+    ("locked", "wait until the other program is done with the archive, then run the same command again"),
+    ("readonly", _RIGHTS),
+    ("unable to open", f"{_RIGHTS}; free some space if the disk is full"),
+    ("full", "free some space, then run the same command again: nothing is lost"),
+    ("disk I/O", "free some space, or check the disk, then run the same command again"),
+    ("malformed", _RESTORE),
+    ("not a database", _RESTORE),
+)
+
+
+class NoSpaceError(SlideseekError):
+    """A catalogue that cannot be written because its disk is full or fails."""
+
+
+def unusable(path: Path | str, error: Exception) -> SlideseekError:
+    """Return SQLite's error with what to do about it: only a damaged catalogue has to be restored."""
+    text = message(error)
+    fix = next((fix for part, fix in _FIXES if part in text), _RESTORE)
+    kind = NoSpaceError if any(part in text for part in ("unable", "full", "disk I/O")) else SlideseekError
+    return kind(f"the catalogue {path} cannot be used ({text})", fix)
+
+
+def connect(path: Path, create: bool = False, still: bool = False, full: bool = False) -> sqlite3.Connection:
     """Open the catalogue as the store of record: write-ahead log, synced at every commit, foreign keys on.
 
-    still: only read it, and as a file that does not change if nobody on this machine has its log open.
+    still: only read it, and as a file that does not change if nobody on this machine has its log open. full: only read
+    it, without its log.
     """
     if not create and not path.is_file():
         raise SlideseekError(f"{path} is missing", "run 'slideseek init' to make an archive")
-    writable = _is_writable(path) and not still
-    how = "" if writable else "?mode=ro" if _log(path).exists() else "?immutable=1"
+    writable = _is_writable(path) and not still and not full
+    how = "" if writable else "?mode=ro" if _log(path).exists() and not full else "?immutable=1"
     where = path.absolute().as_uri() + how
-    connection = sqlite3.connect(where, uri=True, isolation_level=None, timeout=30, check_same_thread=False)
+    try:
+        connection = sqlite3.connect(where, uri=True, isolation_level=None, timeout=30, check_same_thread=False)
+    except sqlite3.OperationalError as error:
+        raise unusable(path, error) from error
     with_seals(connection)
     try:
         if writable:
@@ -404,9 +446,9 @@ def connect(path: Path, create: bool = False, still: bool = False) -> sqlite3.Co
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA foreign_keys = ON")
         version = connection.execute("PRAGMA user_version").fetchone()[0]
-    except sqlite3.DatabaseError as error:
+    except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
         connection.close()
-        raise SlideseekError(f"{path} is not a readable catalogue ({error})", "restore it from a backup") from error
+        raise unusable(path, error) from error
     if version > VERSION:
         connection.close()
         raise SlideseekError(
@@ -415,11 +457,9 @@ def connect(path: Path, create: bool = False, still: bool = False) -> sqlite3.Co
         )
     if version == 0 and not create:
         connection.close()
-        raise SlideseekError(f"{path} is not a slideseek catalogue", "restore it from a backup")
+        raise SlideseekError(f"{path} is not a slideseek catalogue", _RESTORE)
     if version == 0:
-        connection.executescript(
-            f"BEGIN IMMEDIATE;{TABLES}{KNOWN_FAILURES}{WATCH}{SEALS}PRAGMA user_version = {VERSION};COMMIT;"
-        )
+        _script(connection, path, f"{TABLES}{KNOWN_FAILURES}{WATCH}{SEALS}")
     if 0 < version < VERSION and not writable:
         connection.close()
         raise SlideseekError(
@@ -428,9 +468,23 @@ def connect(path: Path, create: bool = False, still: bool = False) -> sqlite3.Co
         )
     if 0 < version < VERSION:
         steps = "".join((FROM_1, FROM_2, FROM_3, FROM_4)[version - 1 :]) or FROM_5
-        connection.executescript(f"BEGIN IMMEDIATE;{steps}PRAGMA user_version = {VERSION};COMMIT;")
+        with (
+            replacing(path.with_name(f"{path.stem}-{version}{path.suffix}")) as copy,
+            closing(sqlite3.connect(copy)) as old,
+        ):
+            connection.backup(old)  # kept: the slideseek that wrote it can open it again
+        _script(connection, path, steps)
     connection.row_factory = sqlite3.Row
     return connection
+
+
+def _script(db: sqlite3.Connection, path: Path, steps: str) -> None:
+    """Make or upgrade the tables of a catalogue in one commit."""
+    try:
+        db.executescript(f"BEGIN IMMEDIATE;{steps}PRAGMA user_version = {VERSION};COMMIT;")
+    except sqlite3.Error as error:
+        db.close()
+        raise unusable(path, error) from error
 
 
 def with_seals(db: sqlite3.Connection) -> None:

@@ -6,17 +6,15 @@ unwritten parts, no shape larger than the file can hold.
 
 from __future__ import annotations
 
-import errno
+import io
 import math
-import os
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
 import h5py
 import numpy as np
 
-from slideseek.archive.files import replacing
+from slideseek.archive.files import write_bytes
 from slideseek.errors import DamagedError
 from slideseek.types import Float32, Float64, Int32, Patches
 
@@ -28,9 +26,6 @@ MAX_BYTES = 16 << 30
 HARMLESS_BYTES = 64 << 20
 MAX_PACKING = 100
 """Largest compression ratio of real features or coordinates, checked above `HARMLESS_BYTES`."""
-
-SPARE_BYTES = 1 << 20
-"""Free space needed beside features, for what else their file holds."""
 
 MAPPED_BYTES = 8 << 20
 """Bytes above which features are memory-mapped, so a slide of any size fits; below it, reading is cheaper."""
@@ -49,10 +44,8 @@ class StoredFeatures:
 def write_features(path: Path, features: Float32, patches: Patches, slide_mpp: float, key: str) -> None:
     """Write one slide's features (n, width) and coordinates; the attributes record how the patches were read."""
     extent = patches.size * (float(patches.mpp[0]) if len(patches) else 0.0) / slide_mpp
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if shutil.disk_usage(path.parent).free < features.nbytes + SPARE_BYTES:  # HDF5 ends the process on a full disk
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
-    with replacing(path) as temporary, h5py.File(temporary, "w") as file:
+    packed = io.BytesIO()  # in memory: HDF5 cannot close a file on a full disk, and ends the process
+    with h5py.File(packed, "w") as file:
         file.create_dataset("features", data=features)
         coords = file.create_dataset("coords", data=patches.xy)
         coords.attrs["patch_size"] = patches.size
@@ -62,6 +55,7 @@ def write_features(path: Path, features: Float32, patches: Patches, slide_mpp: f
         for name, values in {"mpp": patches.mpp, **patches.scores}.items():
             file.create_dataset(name, data=values)
         file.attrs["slideseek_key"] = key
+    write_bytes(path, packed.getbuffer())
 
 
 def read_features(path: Path) -> StoredFeatures:

@@ -1,4 +1,7 @@
-"""Write files atomically: a reader sees the old content or the new, never a part."""
+"""Every write in an archive's folder, apart from SQLite's: a reader sees the old content or the new, never a part.
+
+A disk that is full or fails is an `OSError` with the path. Components write in the folders that they are given here.
+"""
 
 from __future__ import annotations
 
@@ -23,16 +26,16 @@ def replacing(path: Path) -> Iterator[Path]:
     On an error the temporary file is removed and `path` is unchanged. A temporary file left by a killed process is
     ignored by readers and removed by `clear_temporary`.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = _temporary(path)
-    try:
-        yield temporary
-        with temporary.open("rb") as stream:
-            os.fsync(stream.fileno())
-        temporary.replace(path)
-        _sync_folder(path.parent)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with _naming(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = _temporary(path)
+        try:
+            yield temporary
+            sync(temporary)
+            temporary.replace(path)
+            sync(path.parent)
+        finally:
+            remove(temporary)
 
 
 @contextmanager
@@ -42,27 +45,63 @@ def replacing_folder(path: Path) -> Iterator[Path]:
     Folders are named by their content. A folder that already exists at `path` is left over from an earlier,
     uncommitted attempt and is removed first.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = _temporary(path)
-    temporary.mkdir()
-    try:
-        yield temporary
-        for file in sorted(temporary.rglob("*")):
-            if file.is_file():
-                with file.open("rb") as stream:
-                    os.fsync(stream.fileno())
-        if path.exists():
-            shutil.rmtree(path)
-        temporary.rename(path)
-        _sync_folder(path.parent)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+    with _naming(path):
+        temporary = _temporary(path)
+        temporary.mkdir(parents=True)
+        try:
+            yield temporary
+            for file in sorted(temporary.rglob("*")):
+                sync(file)
+            remove(path)
+            move(temporary, path)
+        finally:
+            remove(temporary)
 
 
 def write_text(path: Path, text: str) -> None:
     """Replace a small text file atomically."""
+    write_bytes(path, text.encode())
+
+
+def write_bytes(path: Path, data: bytes | memoryview) -> None:
+    """Replace a file atomically by bytes."""
     with replacing(path) as temporary:
-        temporary.write_text(text, encoding="utf-8")
+        temporary.write_bytes(data)
+
+
+def move(source: Path, target: Path) -> None:
+    """Move a file or a folder to another name below the same archive, for good."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    source.replace(target)
+    sync(target.parent)
+
+
+def remove(path: Path) -> None:
+    """Remove a file, or a folder with all that it holds; what is not there or cannot be removed stays."""
+    with suppress(OSError):
+        path.unlink()
+        return
+    shutil.rmtree(path, ignore_errors=True)
+
+
+def sync(path: Path) -> None:
+    """Wait until a file or the names in a folder are on disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """Name a file in the errors of a disk that do not."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is None or error.filename is not None:
+            raise
+        raise OSError(error.errno, error.strerror, str(path)) from error
 
 
 def safe_name(slide_id: str) -> str:
@@ -83,10 +122,7 @@ def clear_temporary(root: Path, folders: Sequence[str]) -> int:
     for name in folders:
         left += _temporaries(root / name)
     for path in left:
-        if path.is_dir():
-            shutil.rmtree(path, ignore_errors=True)
-        else:
-            path.unlink(missing_ok=True)
+        remove(path)
     return len(left)
 
 
@@ -104,11 +140,3 @@ def _temporaries(folder: Path) -> list[Path]:
 
 def _temporary(path: Path) -> Path:
     return path.with_name(f".{path.name[:100]}.tmp-{os.getpid()}-{secrets.token_hex(4)}")
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -123,7 +123,7 @@ def _read(path: Path) -> tuple[list[str], list[tuple[int, list[str]]]]:
             )
         text = path.read_text(encoding="utf-8-sig")
     except OSError as error:
-        raise UsageError(f"cannot read the manifest {path}: {error.strerror}") from error
+        raise UsageError(f"cannot read the manifest {path}: {error.strerror}", "check the path") from error
     except UnicodeDecodeError as error:
         raise UsageError(f"the manifest {path} is not UTF-8 text (byte {error.start})", "save it as UTF-8") from error
     first = text.partition("\n")[0]

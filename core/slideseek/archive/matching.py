@@ -8,6 +8,7 @@ from pathlib import Path
 
 from slideseek.archive.manifest import Manifest, ManifestRow, Problem
 from slideseek.slides.discovery import find_slides
+from slideseek.slides.file_formats import has_slide_name
 from slideseek.slides.remote_path import located
 from slideseek.types import is_url
 
@@ -31,7 +32,10 @@ def match_rows(
     problems: list[Problem] = []
     for row in manifest.rows:
         found = _candidates(row, folder, by_name)
-        if len(found) == 1:
+        if len(found) == 1 and found[0] == folder / row.path and found[0] not in files and not _is_slide(found[0]):
+            cause = f"{row.path!r} does not have the name of a slide"  # a manifest from elsewhere may name any file
+            problems.append(Problem(row.id, cause, "pass the file itself if it is one"))
+        elif len(found) == 1:
             matches.append((row, found[0]))
         elif found:
             listed = ", ".join(str(f) for f in found[:3])
@@ -72,6 +76,10 @@ def stem_ids(files: Iterable[tuple[Path, str]], taken: Iterable[str]) -> dict[Pa
             plain = f"{plain}~{fingerprint[-8:]}"
         ids[path] = plain
     return ids
+
+
+def _is_slide(path: Path) -> bool:
+    return is_url(str(path)) or has_slide_name(path.name)
 
 
 def _candidates(row: ManifestRow, folder: Path, by_name: dict[str, list[Path]]) -> list[Path]:

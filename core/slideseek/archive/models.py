@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
-from slideseek.archive.files import replacing, replacing_folder
+from slideseek.archive.files import move, remove, replacing_folder, write_bytes
 from slideseek.archive.records import ModelRow
 from slideseek.digests import digest, sha256_file, sha256_files
 from slideseek.errors import DamagedError
@@ -28,10 +27,10 @@ def save_model(
     key = digest([settings, learnt_from, files])
     row = ModelRow(settings, key, f"{FOLDER}/{key[:24]}", learnt_from, files, slides, seconds)
     if model_is_whole(root, row):  # a refit with the same result
-        shutil.rmtree(root / FOLDER / "new")
+        remove(root / FOLDER / "new")
     else:
-        shutil.rmtree(root / row.folder, ignore_errors=True)  # of the same name, and damaged
-        (root / FOLDER / "new").rename(root / row.folder)
+        remove(root / row.folder)  # of the same name, and damaged
+        move(root / FOLDER / "new", root / row.folder)
     return row
 
 
@@ -39,9 +38,8 @@ def keep_training_logs(training: Path, model: Path) -> None:
     """Copy the logs of a finished training next to its model, and drop the checkpoints."""
     for log in sorted(training.iterdir()):
         if log.suffix in (".csv", ".json") and not (model / log.name).exists():
-            with replacing(model / log.name) as temporary:
-                shutil.copyfile(log, temporary)
-    shutil.rmtree(training)
+            write_bytes(model / log.name, log.read_bytes())
+    remove(training)
 
 
 def load_model(root: Path, encoder: Trainable, row: ModelRow) -> None:

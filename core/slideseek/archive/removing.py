@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from slideseek.archive.archive import Archive
+from slideseek.archive.files import remove
 from slideseek.did_you_mean import did_you_mean
 from slideseek.errors import UsageError
 
@@ -22,4 +23,4 @@ def remove_slides(archive: Archive, slide_ids: Sequence[str]) -> None:
             catalog.slides.remove(slide_id)
         files = catalog.sweep_payloads()
     for file in files:  # after the commit: a file without a record is harmless, a record without a file is not
-        (archive.root / file).unlink(missing_ok=True)
+        remove(archive.root / file)

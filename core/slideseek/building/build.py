@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import json
 import platform
-import shutil
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
-from slideseek.archive.archive import Archive
-from slideseek.archive.bags import ArchiveBags
-from slideseek.archive.file_changes import take_in_changes
-from slideseek.archive.models import keep_training_logs, load_model, model_is_whole, save_model
+from slideseek.archive.archive import CONFIG_KEPT, Archive
+from slideseek.archive.file_changes import named, take_in_changes
+from slideseek.archive.files import remove
+from slideseek.archive.models import keep_training_logs, load_model, model_is_whole
 from slideseek.archive.recorded_stages import KnownFailure, ReadySlide
 from slideseek.archive.records import ModelRow
 from slideseek.archive.slide_table import ADD_AGAIN, DAMAGED, SlideRow
@@ -25,17 +23,18 @@ from slideseek.boundary import Owner
 from slideseek.building.attempts import Attempts
 from slideseek.building.encoding import EarlyCodes, Encoding
 from slideseek.building.features import FeaturePhase
+from slideseek.building.fit_work import FitWork
 from slideseek.building.index_saving import save_early, save_index
 from slideseek.building.recompute import RecomputeStage, drop_for_recompute, drop_of_changed_readers
 from slideseek.building.reporting import BuildSummary, Reporter, SlideReport
 from slideseek.building.run_report import write_run_report
-from slideseek.config import ComponentConfig, default_config, make_component, parse_config
+from slideseek.config import CONFIG_NAME, ComponentConfig, default_config, make_component, parse_config
 from slideseek.digests import digest
 from slideseek.engine import Engine, make_engine, pack_resolved, signature
 from slideseek.errors import DamagedError, SlideseekError
 from slideseek.indexing.live_index import changed_makers
 from slideseek.indexing.stage_cache import StageCache
-from slideseek.interfaces import Executor
+from slideseek.interfaces import Executor, FitsElsewhere, implements
 from slideseek.types import Bag
 from slideseek.version import __version__
 
@@ -81,15 +80,15 @@ class Builder:
         self._from_scratch: set[str] = set()
         self._loaded: set[str] = set()
         self._nothing_to_do = False
+        self._passing: set[str] = set()
 
     @cached_property
     def _pixels(self) -> FeaturePhase:
         """The phase that reads slides, with the engines as they are when it begins."""
-        executor = self._executor()
-        return FeaturePhase(
-            self.archive, self.engines, self.stages, self._attempts, executor, leave=self.options.shard is not None
-        )
+        leave = self.options.shard is not None
+        return FeaturePhase(self.archive, self.engines, self.stages, self._attempts, self._executor, leave)
 
+    @cached_property
     def _executor(self) -> tuple[Owner, Executor]:
         """Return what runs the work, and who answers for it; a shard is computed by this process."""
         options, config = self.options, self.archive.config.executor
@@ -171,6 +170,9 @@ class Builder:
             for engine in self.engines:
                 made_of = signature(engine.config, engine.registry)
                 self.catalog.put_engine(engine.name, made_of, pack_resolved(engine.resolved))
+            file = self.archive.root / CONFIG_NAME
+            kept = {"text": file.read_text(encoding="utf-8"), "mtime_ns": file.stat().st_mtime_ns}
+            self.catalog.put_engine(CONFIG_KEPT, "", kept)
 
     def _report_changed_makers(self) -> None:
         """Note every component whose code has changed: what it made is computed again, with all that depends on it."""
@@ -187,7 +189,11 @@ class Builder:
             codes = self.stages.settings_digest(engine, "encode")
             keys = [payload.key for _, payload in self.catalog.codes(codes)]
             for slide, key in self.stages.ready(engine):
-                if key == self.stages.key(engine, "featurize", slide):
+                selection = self.stages.key(engine, "select", slide)
+                if self.catalog.has_payload(selection) and self.stages.sound(selection) is None:
+                    self.stages.drop(selection)
+                    self.stages.drop(key)  # the two are computed together
+                elif key == self.stages.key(engine, "featurize", slide):
                     keys.append(key)
                 else:
                     with self.catalog.transaction():
@@ -328,7 +334,6 @@ class Builder:
         encoder = engine.trainable
         if encoder is None:
             return
-        owner = engine.owner("encoder")
         model = self.catalog.model(engine.encoder_digest)
         if model is not None and not self.options.refit and self._load(engine):
             self._compare_training_data(engine, model)
@@ -336,6 +341,12 @@ class Builder:
         for slide, key in self.stages.ready(engine):
             self._heal(slide, key)
         ready = self.stages.ready(engine)
+        if self._passing:
+            raise SlideseekError(
+                f"engine {engine.name!r}: {engine.config.encoder.use!r} is not fitted, since a disk failed with"
+                f" {named(sorted(self._passing))}: the model would lack it",
+                "check the disks and their free space, then run the same command again",
+            )
         if not ready:
             raise SlideseekError(
                 f"engine {engine.name!r}: no slide with features to fit {engine.config.encoder.use!r} on",
@@ -343,33 +354,21 @@ class Builder:
             )
         self._note(f"engine {engine.name!r}: fitting {engine.config.encoder.use!r} on {len(ready)} slides")
         with self.summary.timed("fit"):
-            started = time.perf_counter()
-            bags = ArchiveBags(self.archive, [(slide.record, key) for slide, key in ready])
-            labels = [slide.record.label for slide, _ in ready]
-            groups = [slide.record.patient or slide.id for slide, _ in ready]  # no patient: a patient of its own
+            slides = tuple((slide.record, key) for slide, key in ready)
+            stored = {key: payload for _, key in ready if (payload := self.catalog.payload(key))}
             learnt_from = _learnt_from(self.catalog.work.ready(engine.feature_digest))
-            # Named by its training data: a killed training is found again, and only that one.
-            training = self.archive.root / "training" / digest([engine.encoder_digest, learnt_from])[:24]
-            training.mkdir(parents=True, exist_ok=True)
-            try:
-                engine.fit(bags, labels, groups, training, partial(self.reporter.epoch, engine.name))
-            finally:
-                if not any(training.iterdir()):  # no checkpoint, or a rejected fit: nothing is left behind
-                    training.rmdir()
-            seconds = time.perf_counter() - started
-            row = owner.call(
-                "save()",
-                save_model,
-                *(self.archive.root, encoder, engine.encoder_digest, learnt_from, len(ready), seconds),
-            )
-            if (bag := next((bag for bag in bags if len(bag)), None)) is not None:
-                engine.check_saved(lambda fresh: load_model(self.archive.root, fresh, row), bag)
+            work = FitWork(engine, self.archive.root, slides, stored, learnt_from, self.archive.config.plugins)
+            progress, (owner, executor) = partial(self.reporter.epoch, engine.name), self._executor
+            far = owner.call("fit()", executor.fit, work, progress) if implements(executor, FitsElsewhere) else None
+            row: ModelRow = far or work.run(progress)
             with self.catalog.transaction():
                 self.catalog.put_model(row)
-            if training.exists():
-                keep_training_logs(training, self.archive.root / row.folder)
+            if work.training.exists():
+                keep_training_logs(work.training, self.archive.root / row.folder)
             if model is not None and model.folder != row.folder:
-                shutil.rmtree(self.archive.root / model.folder, ignore_errors=True)
+                remove(self.archive.root / model.folder)
+            if far:
+                owner.call("fit()", load_model, self.archive.root, encoder, row)
 
     def _encode(self, engine: Engine) -> None:
         """Encode what is left, and report it with what was encoded while features were computed."""
@@ -399,7 +398,9 @@ class Builder:
         """Recompute features whose file is missing or damaged, before they are used for fitting or encoding."""
         if self.stages.sound(key) is None:
             self.stages.drop(key)
-            list(self._pixels.run([slide], self.reporter.begin))
+            for report in self._pixels.run([slide], self.reporter.begin):
+                if report.outcome == "failed":
+                    self._show(report)
 
     def _note(self, text: str) -> None:
         self.summary.notes.append(text)
@@ -409,6 +410,8 @@ class Builder:
         self.summary.notes.extend(f"{report.slide_id}: {note}" for note in report.notes)
         if report.outcome == "failed":
             self.summary.failures[report.slide_id] = report
+            if report.passing:
+                self._passing.add(report.slide_id)
         self.reporter.slide(report)
 
 

@@ -150,7 +150,8 @@ class FeaturePhase:
         """
         engine, payload, attempts = self._engines[result.engine], result.payload, self._attempts
         if payload is None:
-            return attempts.fail(engine, result.stage, slide, SlideError(result.cause, result.fix), result.seconds)
+            error = SlideError(result.cause, result.fix)
+            return replace(attempts.fail(engine, result.stage, slide, error, result.seconds), passing=result.passing)
         if elsewhere := payload.file != (file := feature_file(feature_folder(engine.feature_digest), slide.id)):
             try:
                 payload = self._incoming.take(payload, "" if self._leave else file)
@@ -166,4 +167,5 @@ class FeaturePhase:
 def _shown(reports: Sequence[SlideReport]) -> SlideReport:
     """Return one report of a slide for those of all engines."""
     shown = min(reports, key=lambda report: RANK.index(report.outcome))
-    return replace(shown, notes=tuple(dict.fromkeys(note for report in reports for note in report.notes)))
+    notes = dict.fromkeys(note for report in reports for note in report.notes)
+    return replace(shown, notes=tuple(notes), passing=any(report.passing for report in reports))

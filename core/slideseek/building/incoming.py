@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from slideseek.archive.files import write_text
+from slideseek.archive.files import move, remove, write_text
 from slideseek.archive.payloads import load_bag, unpack_patches
 from slideseek.archive.records import Payload, Stage
 
@@ -38,7 +38,10 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What became of one stage for one engine: a stored result with its facts, or the cause of a failure."""
+    """What became of one stage for one engine: a stored result with its facts, or the cause of a failure.
+
+    passing: as in `SlideReport`.
+    """
 
     engine: str
     stage: Stage
@@ -47,6 +50,7 @@ class Result:
     facts: Facts | None = None
     cause: str = ""
     fix: str = ""
+    passing: bool = False
 
 
 class Incoming:
@@ -84,21 +88,20 @@ class Incoming:
         load_bag(self._root, here, "", "")
         if not file or here.file == file:  # a build was killed after it had moved the file
             return here
-        (self._root / file).parent.mkdir(parents=True, exist_ok=True)
-        left.replace(self._root / file)
+        move(left, self._root / file)
         return replace(payload, file=file)
 
     def drop(self, key: str) -> None:
         """Remove a result: it is committed, or cannot be used."""
         for suffix in ("json", "h5"):
-            self._path(key, suffix).unlink(missing_ok=True)
+            remove(self._path(key, suffix))
 
     def sweep(self) -> None:
         """Remove what no build has asked for in a long time, and what killed processes left unfinished."""
         with suppress(FileNotFoundError):
             for path in (self._root / FOLDER).iterdir():
                 if time.time() - path.stat().st_mtime > KEPT_SECONDS:
-                    path.unlink(missing_ok=True)
+                    remove(path)
 
     def _path(self, key: str, suffix: str = "json") -> Path:
         return self._root / FOLDER / f"{key}.{suffix}"

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 from slideseek.archive.archive import Archive
-from slideseek.archive.files import replacing_folder
+from slideseek.archive.files import remove, replacing_folder
 from slideseek.archive.payloads import unpack_code
 from slideseek.archive.records import IndexRow
 from slideseek.boundary import CheckedIndex
@@ -52,8 +51,9 @@ def save_index(
     row = catalog.index(engine.name)
     usable = row is not None and is_usable(row, engine, codes)
     if row is not None and usable:
-        changed = len(catalog.changes.since(codes, row.generation))
-        soon = changed > (0 if scratch else CHANGED_SHARE * row.slides)
+        since = catalog.changes.since(codes, row.generation)
+        changed, removed = len(since), len(since) - sum(1 for _ in catalog.codes(codes, since))
+        soon = changed > (0 if scratch else CHANGED_SHARE * row.slides) or removed > 0  # no trace of a removed slide
         if implements(engine.new_index().inner, KeptElsewhere):
             lost = _lost_elsewhere(archive, engine, row, note)
             usable, soon = not lost, soon or lost is not False or changed > 0  # writing a few codes there is cheap
@@ -93,7 +93,7 @@ def save_index(
         if old != folder:
             if implements(index.inner, KeptElsewhere):
                 index.owner.call("discard()", index.inner.discard, old)
-            shutil.rmtree(old, ignore_errors=True)
+            remove(old)
     return slides
 
 
@@ -124,7 +124,7 @@ def _check_saved(archive: Archive, engine: Engine, codes: str, index: CheckedInd
     code = unpack_code(first[1], first[0])
     before, after = ([hit.slide_id for hit in one.search(code, SEARCHED)] for one in (index, again))
     if list(again.ids) != list(index.ids) or before != after:
-        shutil.rmtree(folder, ignore_errors=True)
+        remove(folder)
         raise index.owner.wrong("finds other slides after save() and load() than before")
 
 

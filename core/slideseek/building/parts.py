@@ -7,7 +7,6 @@ this content, with these settings. A part that is damaged or does not fit is dro
 from __future__ import annotations
 
 import io
-import shutil
 import time
 from collections.abc import Iterable
 from contextlib import suppress
@@ -16,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from slideseek.archive.files import replacing
+from slideseek.archive.files import remove, write_bytes
 from slideseek.digests import digest_bytes
 from slideseek.types import Float32, Int64
 
@@ -64,7 +63,7 @@ class Parts:
         for file in sorted(self._folder.glob("*.npz")):
             part = _read(file)
             if part is None or int(file.name[:8]) != read.next or part.features.shape[1:] != (width,):
-                file.unlink()
+                remove(file)
                 continue
             read = part.read
             rows.append(part.rows)
@@ -91,12 +90,11 @@ class Parts:
         counts = np.array([read.next, read.unreadable, read.filled], np.int64)
         np.savez(packed, counts=counts, rows=np.concatenate(self._rows), features=np.concatenate(self._features))
         data = packed.getvalue()
-        with replacing(self._folder / f"{self._first:08d}-{digest_bytes(data)[:32]}.npz") as temporary:
-            temporary.write_bytes(data)
+        write_bytes(self._folder / f"{self._first:08d}-{digest_bytes(data)[:32]}.npz", data)
 
     def remove(self) -> None:
         """Remove the parts: the slide's features are stored."""
-        shutil.rmtree(self._folder, ignore_errors=True)
+        remove(self._folder)
 
 
 def _read(file: Path) -> Begun | None:
@@ -118,4 +116,4 @@ def clear_parts(root: Path, settings: str, wanted: Iterable[str]) -> None:
     with suppress(FileNotFoundError):
         for folder in (root / FOLDER / settings[:16]).iterdir():
             if folder.name not in keep:
-                shutil.rmtree(folder, ignore_errors=True)
+                remove(folder)

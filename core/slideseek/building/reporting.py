@@ -17,7 +17,8 @@ Outcome: TypeAlias = Literal["ok", "skipped", "failed", "known"]
 class SlideReport:
     """The outcome of one slide in one phase.
 
-    `skipped` means done before, `known` a failure that was accepted; a slide without tissue has failed.
+    `skipped` means done before, `known` a failure that was accepted; a slide without tissue has failed. passing: a disk
+    or a network failed, not the slide.
     """
 
     slide_id: str
@@ -25,6 +26,7 @@ class SlideReport:
     cause: str = ""
     fix: str = ""
     notes: tuple[str, ...] = ()
+    passing: bool = False
 
 
 class Reporter(Protocol):

@@ -7,15 +7,13 @@ Reading and decoding release the interpreter lock, so `read` may run in a thread
 from __future__ import annotations
 
 import errno
-import json
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
@@ -23,27 +21,19 @@ from slideseek.archive.archive import slide_file
 from slideseek.archive.payloads import pack_patches, store_features, unpack_patches
 from slideseek.archive.records import Payload, Stage
 from slideseek.archive.slide_table import SlideRow
-from slideseek.building.incoming import FOLDER, Facts, Incoming, Result, pack_payload, unpack_payload
+from slideseek.building.incoming import FOLDER, Facts, Incoming, Result
 from slideseek.building.parts import Parts, ReadSoFar
-from slideseek.config import CONFIG_NAME, parse_engine
-from slideseek.digests import digest
-from slideseek.engine import Engine, make_bag, pack_resolved, recall_engine, resolved_settings
-from slideseek.errors import SlideError, SlideseekError, UsageError, one_line
+from slideseek.engine import Engine, make_bag
+from slideseek.errors import DISK_FAILURES, SlideError, SlideseekError, one_line
 from slideseek.indexing.stage_cache import feature_folder
 from slideseek.interfaces import Work
-from slideseek.plugin_files import plugin_files
-from slideseek.plugins import ComponentKind, load_registry
 from slideseek.slides.content_fingerprint import fingerprint
 from slideseek.slides.magnification import finer_than_scanned
 from slideseek.slides.patch_images import MAX_UNREADABLE, READ_AT_ONCE, patch_images, read_mpp, selection_notes
 from slideseek.slides.reader import open_slide
-from slideseek.types import Float32, Int64, Patches, SlideRecord, UInt8
-from slideseek.version import __version__
+from slideseek.types import Float32, Int64, Patches, UInt8
 
 DEBUG_VARIABLE = "SLIDESEEK_DEBUG"
-
-PIXEL_KINDS: tuple[ComponentKind, ...] = ("selector", "featurizer")
-"""The components that work on a slide's pixels."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +91,8 @@ class Features:
             self.features.append(np.column_stack([engine.features(read.images), read.blur]))
         except Exception as error:
             self.error = as_slide_error("featurizing", error)
+            with suppress(SlideError):
+                engine.probe_features()  # raises if it is not the slide: one error, not one per slide
             return
         self.rows.append(read.rows)
         self.parts.add(read.rows, self.features[-1], read.read)
@@ -190,7 +182,7 @@ class SlideWork(Work):
         for wanted in (each.featurize for each in self.selections):
             for engine, _ in wanted:
                 with suppress(SlideError):  # such as imported features, which no image has: each slide reports it
-                    engine.probe_features()
+                    engine.ready_featurizer()
         patches: Patches | None = None
         features: Features | None = None
         for engine, message in read:
@@ -245,79 +237,13 @@ class SlideWork(Work):
         if self.slide.file_state(self.root) == "changed" and fingerprint(path) != self.slide.fingerprint:
             raise SlideError(f"{path.name} changed while it was read", "wait until it is complete, then build again")
 
-    def packed(self) -> tuple[Callable[[str], SlideWork], str]:
-        """Return a function and its argument, JSON, that make the same work in another process."""
-        of, engines, selections = self.slide, dict[str, Engine](), list[list[Any]]()
-        for each in self.selections:
-            engines |= {one.name: one for one in (each.engine, *(engine for engine, _ in each.featurize))}
-            keys = [[engine.name, key] for engine, key in each.featurize]
-            selections.append([each.engine.name, each.key, pack_payload(each.stored), keys])
-        data = {
-            "slideseek": __version__,
-            "root": str(self.root),
-            "plugins": self.plugins,
-            "record": {name: getattr(of.record, name) for name in ("id", "path", "site", "mpp", "contours")},
-            "file": [of.fingerprint, of.bytes, of.mtime_ns, of.outline, of.parts],
-            "engines": {name: [one.config.table, pack_resolved(one.resolved)] for name, one in engines.items()},
-            "selections": selections,
-        }
-        return restore, json.dumps(data)
-
-
-def restore(packed: str) -> SlideWork:
-    """Make the work that `SlideWork.packed` describes; what an earlier attempt has left is not done again."""
-    data, here = json.loads(packed), f"a worker ({os.uname().nodename})"
-    if data["slideseek"] != __version__:
-        raise UsageError(
-            f"{here} has slideseek {__version__}, and the build has {data['slideseek']}",
-            "install the same version on all workers",
-        )
-    root = Path(data["root"])
-    if not (root / CONFIG_NAME).is_file():
-        raise UsageError(f"{here} does not see the archive {root}", "put it on a file system that all workers share")
-    engines = {}
-    for name, (table, resolved) in data["engines"].items():
-        engines[name], differs = _engine(
-            json.dumps(table), json.dumps(resolved), root if data["plugins"] else None, *data["plugins"]
-        )
-        if differs:
-            raise UsageError(
-                f"the {differs} of engine {name!r} gives other results on {here}: its version or its files differ",
-                "install the same plugins and put the same weights on all workers",
-            )
-    fingerprint, size, mtime_ns, outline, parts = data["file"]
-    record = SlideRecord(**data["record"])
-    slide = SlideRow(record, fingerprint, size, mtime_ns, outline, tuple((*part,) for part in parts))
-    incoming, done, selections = Incoming(root), list[Result](), list[Selection]()
-    for name, key, stored, wanted in data["selections"]:
-        payload = unpack_payload(stored)
-        if payload is None and (found := incoming.get(key, name)):
-            payload = found.payload
-            done.append(found)
-        results = {engine: incoming.get(features, engine) for engine, features in wanted}
-        done += [result for result in results.values() if result]
-        left = tuple((engines[engine], features) for engine, features in wanted if not results[engine])
-        if left or payload is None:
-            selections.append(Selection(engines[name], key, payload, left))
-    return SlideWork(slide, root, tuple(selections), incoming=incoming, done=tuple(done))
-
-
-@lru_cache(maxsize=64)
-def _engine(table: str, resolved: str, root: Path | None, *plugins: str) -> tuple[Engine, str]:
-    """Make an engine once per process; return it, and which of its components is another one here than in the build."""
-    registry = load_registry(files=plugin_files(root, plugins) if root else ())
-    engine = recall_engine(parse_engine(json.loads(table)), registry, json.loads(resolved))
-    for kind in PIXEL_KINDS:
-        here = resolved_settings(getattr(engine, kind), engine.config.component(kind), registry)
-        if digest(here) != digest(engine.resolved.settings[kind]):
-            return engine, kind
-    return engine, ""
-
 
 def failed(engine: Engine, stage: Stage, doing: str, problem: Exception, seconds: float = 0.0) -> Result:
     """Return that a stage could not be done, and why."""
     error = as_slide_error(doing, problem)
-    return Result(engine.name, stage, seconds, cause=error.cause, fix=error.fix)
+    # Libraries that read slides have the failure in their text only.
+    passing = any(os.strerror(number) in f"{problem} {error.cause}" for number in DISK_FAILURES)
+    return Result(engine.name, stage, seconds, cause=error.cause, fix=error.fix, passing=passing)
 
 
 def as_slide_error(doing: str, error: Exception) -> SlideseekError:
@@ -327,8 +253,13 @@ def as_slide_error(doing: str, error: Exception) -> SlideseekError:
     """
     if isinstance(error, SlideseekError):
         return error
-    if isinstance(error, OSError) and os.strerror(errno.ENOSPC) in str(error):  # HDF5 has the number in its text only
-        return SlideError(f"no space left on {os.uname().nodename} ({doing})", "free some space, then build again")
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        where = f"{os.uname().nodename} ({doing} {error.filename or ''}): {error.strerror}"
+        return SlideError(f"no space left on {where}", "free some space, then build again")
+    if isinstance(error, OSError) and error.errno in DISK_FAILURES:
+        return SlideError(
+            f"{doing} {error.filename or ''} failed: {error.strerror}", "check the disk, then build again"
+        )
     if os.environ.get(DEBUG_VARIABLE):
         raise error
     return SlideError(f"{doing} crashed ({one_line(error)})", f"set {DEBUG_VARIABLE}=1 to see where, and report it")

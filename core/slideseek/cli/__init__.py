@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
+import signal
 import sys
 import traceback
+from functools import cache
+from types import FrameType
 from typing import TYPE_CHECKING
 
 import click
@@ -18,6 +22,9 @@ if TYPE_CHECKING:
     from slideseek.plugins import Registration, Registry
 
 EXIT_ERROR, EXIT_FAILED_SLIDES, EXIT_INTERRUPTED = 1, 3, 130
+INTERRUPTED = "interrupted: finished work is kept; run the same command again to continue"
+ENDING = (signal.SIGTERM, signal.SIGHUP)
+"""Signals that end a command as an interrupt does: what is finished is kept, what is temporary is removed."""
 DEBUG_VARIABLE = "SLIDESEEK_DEBUG"
 _REGISTRY = "slideseek.cli.registry"
 
@@ -66,6 +73,7 @@ class CommandGroup(click.Group):
         if not isinstance(command, click.Command):
             raise PluginError(f"command {cmd_name!r} of {entry.owner}: {entry.target!r} is not a click command")
         self.running = entry
+        _add_examples(cmd_name, command)
         return command
 
     def invoke(self, ctx: click.Context) -> object:
@@ -102,6 +110,23 @@ class CommandGroup(click.Group):
             if args[0] not in known:
                 raise click.UsageError(_no_command(args[0], known, _installed(ctx)), ctx)
         return super().resolve_command(ctx, args)
+
+
+@cache
+def _examples() -> dict[str, list[str]]:
+    """Return example calls by command, from the file beside this module."""
+    import tomllib
+    from importlib.resources import files
+
+    return tomllib.loads(files(__name__).joinpath("examples.toml").read_text(encoding="utf-8"))
+
+
+def _add_examples(name: str, command: click.Command) -> None:
+    """Show the examples of a command, and of those inside it, at the end of its help."""
+    for inner, part in command.commands.items() if isinstance(command, click.Group) else ():
+        _add_examples(f"{name} {inner}", part)
+    if not command.epilog and (lines := _examples().get(name)):
+        command.epilog = "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)
 
 
 def _core() -> dict[str, Registration]:
@@ -149,20 +174,34 @@ def cli() -> None:
     """
 
 
+class Ended(BaseException):
+    """A signal of `ENDING` has come; its number is the argument."""
+
+
+def _end(number: int, frame: FrameType | None) -> None:
+    raise Ended(number)
+
+
 def main(args: list[str] | None = None) -> None:
     """Run the command line; the only place where an error becomes a message and an exit code."""
     from slideseek.errors import SlideseekError
 
+    for number in ENDING if args is None else ():
+        if signal.getsignal(number) is signal.SIG_DFL:  # not with nohup
+            signal.signal(number, _end)
     try:
         code = cli.main(args, prog_name="slideseek", standalone_mode=False)
         flush_output()
     except SlideseekError as error:
-        sys.exit(_report(error))
+        sys.exit(_report(error, args))
     except click.ClickException as error:
         error.show()
+        _report_json(args, error.format_message(), "see --help", error.exit_code)
         sys.exit(error.exit_code)
-    except (KeyboardInterrupt, click.Abort):
-        click.echo("interrupted: finished work is kept; run the same command again to continue", err=True)
+    except (KeyboardInterrupt, click.Abort, Ended) as error:
+        if args is None:
+            _leave(128 + error.args[0] if isinstance(error, Ended) else EXIT_INTERRUPTED)
+        click.echo(INTERRUPTED, err=True)
         sys.exit(EXIT_INTERRUPTED)
     except Exception as error:
         from slideseek.cli.failures import explain
@@ -171,13 +210,24 @@ def main(args: list[str] | None = None) -> None:
         with contextlib.suppress(OSError):
             flush_output()
         if known is not None:
-            sys.exit(_report(known))
+            sys.exit(_report(known, args))
         traceback.print_exc()
         owner = cli.running.owner if cli.running else f"slideseek {__version__}"
         click.echo(f"error: this is a bug in {owner}", err=True)
         click.echo("  fix: report it with the command and the lines above", err=True)
         sys.exit(EXIT_ERROR)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _leave(code: int) -> None:
+    """End this process now: the interpreter would wait for threads in a slow read, or abort if they hold a stream."""
+    for number in (signal.SIGINT, *ENDING):
+        signal.signal(number, signal.SIG_IGN)
+    with contextlib.suppress(BaseException):
+        atexit._run_exitfuncs()
+        os.write(2, f"{INTERRUPTED}\n".encode())
+        flush_output()
+    os._exit(code)
 
 
 def flush_output() -> None:
@@ -195,7 +245,15 @@ def flush_output() -> None:
             raise
 
 
-def _report(error: SlideseekError) -> int:
+def _report_json(args: list[str] | None, cause: str, fix: str, code: int) -> None:
+    """Print an error as JSON, where a program reads the output: with --json."""
+    if "--json" in (sys.argv[1:] if args is None else args):
+        from slideseek.cli.output import print_json
+
+        print_json({"error": {"cause": cause, "fix": fix, "exit_code": code}})
+
+
+def _report(error: SlideseekError, args: list[str] | None) -> int:
     """Print an error with its fix and return the exit code."""
     from slideseek.cli.options import HOW_TO_GIVE
     from slideseek.errors import ParameterError
@@ -207,4 +265,5 @@ def _report(error: SlideseekError) -> int:
     click.echo(f"error: {error.cause}", err=True)
     if error.fix:
         click.echo(f"  fix: {error.fix}", err=True)
+    _report_json(args, error.cause, error.fix, error.exit_code)
     return error.exit_code

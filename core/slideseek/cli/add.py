@@ -7,7 +7,15 @@ from pathlib import Path
 import click
 
 from slideseek.cli import EXIT_FAILED_SLIDES
-from slideseek.cli.options import archive_option, json_option, mag_option, mpp_option, open_archive, stated_mpp
+from slideseek.cli.options import (
+    archive_option,
+    json_option,
+    mag_option,
+    mpp_option,
+    open_archive,
+    stated_mpp,
+    wait_option,
+)
 from slideseek.cli.output import print_json, say, say_problem
 
 
@@ -32,6 +40,7 @@ from slideseek.cli.output import print_json, say, say_problem
     metavar="TEXT",
     help="Of a catalogue, only slides with FIELD=VALUE, or with these words in their fields (may be repeated).",
 )
+@wait_option
 @json_option
 def command(
     paths: tuple[str, ...],
@@ -42,6 +51,7 @@ def command(
     override_mpp: bool,
     allow_missing_patient: bool,
     where: tuple[str, ...],
+    wait: bool,
     as_json: bool,
 ) -> int:
     """Add slides to an archive: files, folders (searched recursively), or the slides listed in a manifest.
@@ -68,7 +78,7 @@ def command(
         raise UsageError("--where chooses slides of a catalogue", "name one, such as idc:tcga_brca, or omit --where")
     if override_mpp and stated is None:
         raise UsageError("--override-mpp without a resolution", "pass --mpp or --mag too")
-    with open_archive(folder) as archive, archive.writing():
+    with open_archive(folder, wait) as archive, archive.writing():
         manifest = (manifest_file, read_manifest(manifest_file, allow_missing_patient)) if manifest_file else None
         given = [located(path) for path in paths]
         missing = [path for path in given if not path.exists()]

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from slideseek.cli import EXIT_FAILED_SLIDES
-from slideseek.cli.options import archive_option, executor_options, json_option
-from slideseek.cli.output import print_json
+from slideseek.cli.options import archive_option, executor_options, json_option, run_application, wait_option
+from slideseek.cli.output import print_json, say
 
 SLURM = ("ID", "MIN", "STEP", "COUNT")
 """What Slurm says in the environment about the task of an array."""
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     metavar="FOLDER",
     help="Take in the slides of FOLDER as they come, and build, until interrupted: see 'slideseek watch'.",
 )
+@wait_option
 @json_option
 def command(
     folder: Path | None,
@@ -56,6 +57,7 @@ def command(
     shard: str | None,
     verify: bool,
     watched: Path | None,
+    wait: bool,
     as_json: bool,
 ) -> int:
     """Select, featurize, fit, encode and index what is not done yet.
@@ -73,9 +75,10 @@ def command(
         raise UsageError("--watch and --shard cannot be combined with --refit, --verify or --recompute", "build first")
     run = {"executor": executor, "workers": workers, "patience": patience}
     if watched is not None:
-        return _watch(watched=watched, folder=folder, names=names, as_json=as_json, **run)
+        return run_application("watch", "--watch", watched=watched, folder=folder, names=names, as_json=as_json, **run)
     options = BuildOptions(refit, recompute, executor, workers, patience, verify, shard=part)
     with open_archive(folder, still=part is not None) as archive, make_reporter() as reporter:
+        archive.archive.wait = say if wait else None
         reporter.loading("engines")
         summary = archive.build(names, options=options, reporter=reporter)
     with contextlib.suppress(BrokenPipeError):  # nobody reads the summary: the exit code still counts
@@ -84,18 +87,6 @@ def command(
         else:
             _print(summary, reporter.counts)
     return EXIT_FAILED_SLIDES if summary.failures else 0
-
-
-def _watch(**given: Any) -> int:
-    """Run the command `watch` of an application."""
-    from slideseek.errors import PluginError
-
-    context = click.get_current_context()
-    group = context.find_root().command
-    command = group.get_command(context, "watch") if isinstance(group, click.Group) else None
-    if command is None:
-        raise PluginError("--watch needs the application 'watch', which is not installed", "install slideseek again")
-    return int(context.invoke(command, **given))
 
 
 def _shard(text: str) -> tuple[int, int]:

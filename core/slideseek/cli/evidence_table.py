@@ -35,10 +35,12 @@ def _print_pairs(evidence: Evidence, query_id: str, hit_id: str, count: int) -> 
 def _print_contributions(evidence: Evidence, query_id: str, hit_id: str, count: int) -> None:
     sides = (query_id, evidence.query, evidence.parts), (hit_id, evidence.hit, evidence.hit_parts)
     for slide_id, squares, parts in sides:
+        if not squares.side.any():  # text
+            continue
         rows = []
         for rank, number in enumerate(strongest(parts, count), start=1):
             part = float(parts[number])
-            rows.append([str(rank), f"{number} at {_place(squares, number)}", f"{part:+.6f}", evidence.share(part)])
+            rows.append([str(rank), f"{number} at {_place(squares, number)}", f"{part:+z.6f}", evidence.share(part)])
         print_table(("", f"patch of {slide_id}", "adds", "share"), rows, right=(0, 2, 3))
         if evidence.kind == "contributions":
             click.echo(f"similarity {evidence.value:.6f}: {len(parts)} patches of {slide_id} add up to it")

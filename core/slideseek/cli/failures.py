@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import sqlite3
 
+from slideseek.archive.catalog import unusable
 from slideseek.errors import SlideseekError, message
 
 _RIGHTS = "check the write permissions there, or choose another folder"
@@ -22,15 +23,6 @@ _OS_FIXES = {
     errno.EMFILE: "raise the limit on open files ('ulimit -n'), or use fewer --workers",
     errno.ENAMETOOLONG: "choose a shorter name",
 }
-_RESTORE = "restore catalog.sqlite from a backup, or create the archive again: features will be recomputed"
-_SQL_FIXES = (
-    ("locked", "wait until the other program is done with the archive, then run the same command again"),
-    ("readonly", _RIGHTS),
-    ("unable to open", _RIGHTS),
-    ("full", _SPACE),
-    ("malformed", _RESTORE),
-    ("not a database", _RESTORE),
-)
 
 
 def explain(error: Exception) -> SlideseekError | None:
@@ -40,9 +32,7 @@ def explain(error: Exception) -> SlideseekError | None:
         fix = _OS_FIXES.get(error.errno or 0, "check the disk or the network share, then run the same command again")
         return SlideseekError(f"{where}{error.strerror or message(error)}", fix)
     if isinstance(error, sqlite3.DatabaseError):
-        text = message(error)
-        fix = next((fix for part, fix in _SQL_FIXES if part in text), "check the disk that holds the archive")
-        return SlideseekError(f"the archive's catalogue cannot be used ({text})", fix)
+        return unusable("catalog.sqlite", error)
     if isinstance(error, MemoryError):
         return SlideseekError("there is not enough memory", "use fewer --workers or smaller patches")
     return None

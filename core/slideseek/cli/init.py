@@ -23,7 +23,7 @@ import click
 def command(folder: Path, config_file: Path | None, preset: str | None) -> None:
     """Make an archive in FOLDER (default: this folder): a configuration and an empty catalogue."""
     from slideseek.api import create_archive
-    from slideseek.config import CONFIG_NAME, default_config
+    from slideseek.config import CONFIG_NAME, MAX_CHARACTERS, default_config
     from slideseek.errors import UsageError
 
     if preset and config_file is not None:
@@ -31,9 +31,10 @@ def command(folder: Path, config_file: Path | None, preset: str | None) -> None:
     text = default_config(preset) if preset else None
     if config_file is not None:
         try:
-            text = config_file.read_text(encoding="utf-8")
+            with config_file.open(encoding="utf-8") as file:
+                text = file.read(MAX_CHARACTERS + 1)  # one more than is allowed, and it is refused
         except (OSError, UnicodeDecodeError) as error:
-            raise UsageError(f"cannot read {config_file} ({error})") from error
+            raise UsageError(f"cannot read {config_file} ({error})", "give a TOML file in UTF-8") from error
     create_archive(folder, text, str(config_file or CONFIG_NAME)).close()
     click.echo(f"made the archive {folder}")
     click.echo(f"next: slideseek add SLIDES... -a {folder}   (engines are set in {folder / CONFIG_NAME})")

@@ -24,6 +24,7 @@ archive_option = click.option(
     help="The archive's folder (default: the current folder or the nearest archive above it).",
 )
 archive_argument = click.argument("argument", metavar="[ARCHIVE]", required=False, type=click.Path(path_type=Path))
+wait_option = click.option("--wait", is_flag=True, help="Wait while another slideseek writes to the archive.")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 mpp_option = click.option(
@@ -81,8 +82,22 @@ def chosen_archive(argument: Path | None, option: Path | None) -> Path | None:
     return argument if argument is not None else option
 
 
-def open_archive(folder: Path | None) -> Archive:
-    """Open the archive a command works on."""
+def open_archive(folder: Path | None, wait: bool = False) -> Archive:
+    """Open the archive a command works on. wait: for its lock, if another command has it."""
     from slideseek.archive.archive import Archive
 
-    return Archive(folder) if folder is not None else Archive.locate(Path.cwd())
+    archive = Archive(folder) if folder is not None else Archive.locate(Path.cwd())
+    archive.wait = say if wait else None
+    return archive
+
+
+def run_application(name: str, option: str, /, **given: Any) -> int:
+    """Run the command of an application that an option of a core command stands for, and return its exit code."""
+    from slideseek.errors import PluginError
+
+    context = click.get_current_context()
+    group = context.find_root().command
+    command = group.get_command(context, name) if isinstance(group, click.Group) else None
+    if command is None:
+        raise PluginError(f"{option} needs the application {name!r}, which is not installed", "install slideseek again")
+    return int(context.invoke(command, **given) or 0)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from slideseek.cli.options import archive_option, json_option, mag_option, mpp_option, stated_mpp
+from slideseek.cli.options import archive_option, json_option, mag_option, mpp_option, run_application, stated_mpp
 from slideseek.cli.output import csv_text, print_answer, print_json, say
 from slideseek.searching.answer_json import CSV_HEADER, answer_json, csv_rows
 
@@ -60,6 +60,7 @@ MAX_EVIDENCE = 1000
 )
 @click.option("--patch", "as_patch", is_flag=True, help="QUERY is a patch image (with --mpp, its resolution is used).")
 @click.option("--case", "as_case", is_flag=True, help="QUERY is a patient: query with all of that patient's slides.")
+@click.option("--text", "as_text", is_flag=True, help="QUERY is a description in words, for engines that read text.")
 @click.option("--site", default="", help="Site of a query file, for --vertical and conditioned encoders.")
 @click.option("--patient", default="", help="Patient of a query file, to exclude that patient's slides.")
 @click.option("--center", default="", help="Centre of a query file, for --exclude-centre.")
@@ -109,6 +110,7 @@ def command(
     annotation: str,
     as_patch: bool,
     as_case: bool,
+    as_text: bool,
     site: str,
     patient: str,
     center: str,
@@ -123,8 +125,8 @@ def command(
 ) -> int:
     """Find the slides most similar to QUERY: the id of a slide in the archive, or a slide file.
 
-    With --region only a part of it is the query; with --patch QUERY is a patch image; with --case, a patient. With
-    --queries there are many queries, and the other options apply to those that do not state their own.
+    With --region only a part of it is the query; with --patch QUERY is a patch image; with --case, a patient;
+    with --text, words. With --queries there are many, and the other options apply to those that do not state their own.
     """
     from slideseek.api import open_archive
     from slideseek.errors import UsageError
@@ -135,6 +137,8 @@ def command(
         raise UsageError(cause, "give a slide id or a file, or pass --queries FILE")
     if queries is not None and (as_csv or top is not None or calibrate):
         raise UsageError("--queries prints one JSON object per line", "omit --csv, --evidence and --calibrate")
+    if as_text and calibrate:
+        raise UsageError("--calibrate searches with slides, which says nothing about text", "omit --calibrate")
     if as_json and as_csv:
         raise UsageError("--json and --csv cannot be used together")
     if as_csv and (top is not None or calibrate):
@@ -143,7 +147,7 @@ def command(
     shown = _evidence_shown(top)
     request = Request(
         text=query,
-        kind=query_kind(region, as_patch, as_case),
+        kind=query_kind(region, as_patch, as_case, as_text),
         region=region or "",
         annotation=annotation,
         site=site,
@@ -159,11 +163,7 @@ def command(
         options=options,
     )
     if queries is not None:
-        from slideseek.cli.batch_search import read_queries, search_all
-
-        requests = read_queries(queries, request)
-        with open_archive(folder) as archive:
-            return search_all(archive, requests, name)
+        return run_application("queries", "--queries", file=queries, folder=folder, name=name, like=request)
     with open_archive(folder) as archive:
         result = archive.run(request, engine=name, source="search")
         answer = result.answer

@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
 from slideseek.cli.options import archive_option, json_option
 from slideseek.cli.output import print_json, print_table, problem_line
 
+MOST, MOST_GROUPS, MOST_FAILURES = 30, 18, 5
+"""Slides, groups of slides and failures up to which each has its own line: more do not fit a screen."""
+
 
 @click.command()
 @archive_option
 @click.option("--failed", "only_failed", is_flag=True, help="List only slides that failed.")
+@click.option("--all", "every", is_flag=True, help=f"List every slide, also where there are more than {MOST}.")
 @json_option
-def command(folder: Path | None, only_failed: bool, as_json: bool) -> None:
-    """Show what is done, what failed and why, for every slide and engine."""
+def command(folder: Path | None, only_failed: bool, every: bool, as_json: bool) -> None:
+    """Show what is done, what failed and why, for every slide and engine.
+
+    A large archive is summarised by site and diagnosis.
+    """
     from slideseek.api import open_archive
     from slideseek.archive.file_changes import named
 
@@ -37,8 +45,17 @@ def command(folder: Path | None, only_failed: bool, as_json: bool) -> None:
         if not only_failed or slide["failure"]
     ]
     names = [engine["name"] for engine in status["engines"]]
-    print_table(("slide", "patient", "site", "diagnosis", *stained, *names), rows)
-    for slide in status["slides"]:
+    if len(rows) > MOST and not (every or only_failed):
+        _print_summary(status["slides"], names)
+    else:
+        print_table(("slide", "patient", "site", "diagnosis", *stained, *names), rows)
+    failures = [slide for slide in status["slides"] if slide["failure"]]
+    if len(rows) > MOST and len(failures) > MOST_FAILURES and not (every or only_failed):
+        click.echo(
+            f"{len(failures):,} slides failed; the first {MOST_FAILURES} ('slideseek status --failed' lists all):"
+        )
+        failures = failures[:MOST_FAILURES]
+    for slide in failures:
         if failure := slide["failure"]:
             if slide["known"] is not None:
                 reason = f" ({slide['known']})" if slide["known"] else ""
@@ -68,3 +85,21 @@ def command(folder: Path | None, only_failed: bool, as_json: bool) -> None:
         )
         for change in engine["changed"]:
             click.echo(f"  {change}: run 'slideseek build' to compute again what it made")
+
+
+def _print_summary(slides: list[dict[str, Any]], engines: list[str]) -> None:
+    """Print how many slides of each site and diagnosis are done, largest groups first."""
+    groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for slide in slides:
+        groups.setdefault((slide["site"], slide["label"]), []).append(slide)
+    ordered = sorted(groups.items(), key=lambda group: (-len(group[1]), group[0]))
+    rest = [slide for _, members in ordered[MOST_GROUPS:] for slide in members]
+    more = [((f"{len(ordered) - MOST_GROUPS} more", ""), rest)] if rest else []
+    shown = [*ordered[:MOST_GROUPS], *more, (("all", ""), slides)]
+    rows = []
+    for heads, members in shown:
+        patients = len({slide["patient"] or slide["id"] for slide in members})
+        failed = sum(slide["failure"] is not None for slide in members)
+        done = [sum(slide["engines"][name]["state"] == "done" for slide in members) for name in engines]
+        rows.append([*heads, *(f"{number:,}" for number in (len(members), patients, failed, *done))])
+    print_table(("site", "diagnosis", "slides", "patients", "failed", *engines), rows)

@@ -69,8 +69,8 @@ class Evidence:
     shift: float = 0.0
 
     def share(self, part: float) -> str:
-        """Format a part as a share of the whole; "" if the whole is zero."""
-        return f"{part / self.value:.1%}" if abs(self.value) > 1e-12 else ""
+        """Format a part as a share of the similarity; "" where a share misleads: of no sum, or not within the whole."""
+        return f"{part / self.value:.1%}" if self.kind == "contributions" and 0 <= part <= self.value > 0 else ""
 
 
 def strongest(parts: Float64, count: int) -> list[int]:
@@ -212,14 +212,16 @@ def _of_single_rows(
     similarity = _similarity(query, code, engine.spec)
     unit = engine.spec.width if engine.spec.kind == "bits" else 1.0
     if abs((1.0 - similarity) * unit - distance) <= AGREEMENT * unit:
-        parts, back = engine.contributions(mine.bag, code), engine.contributions(hit.bag, query)
+        parts = engine.contributions(mine.bag, code) if len(mine.bag) else np.zeros(0)  # text of an encoder
+        back = engine.contributions(hit.bag, query)
         if parts is not None and back is not None:
-            for total in (float(parts.sum()), float(back.sum())):
+            totals = [float(one.sum()) for one in (parts, back) if len(one)]
+            for total in totals:
                 if abs(total - similarity) > AGREEMENT:
                     raise engine.owner("encoder").wrong(
                         f"returned contributions that add up to {total:.6g}, and the similarity is {similarity:.6g}"
                     )
-            return Evidence("contributions", float(parts.sum()), mine.squares, hit.squares, (), parts, back, name)
+            return Evidence("contributions", totals[0], mine.squares, hit.squares, (), parts, back, name)
     forth = np.array([float(measure.between(one.rows, code.rows)[0, 0]) for one in _without_each(engine, mine.bag)])
     back = np.array([float(measure.between(query.rows, one.rows)[0, 0]) for one in _without_each(engine, hit.bag)])
     return Evidence("removals", distance, mine.squares, hit.squares, (), forth - distance, back - distance, name)

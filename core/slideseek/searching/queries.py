@@ -1,4 +1,4 @@
-"""Queries: a slide, a slide file, a part of either, a patch image, or all slides of a patient."""
+"""Queries: a slide, a slide file, a part of either, a patch image, all slides of a patient, or text."""
 
 from __future__ import annotations
 
@@ -203,6 +203,18 @@ class QueryMaker:
         note += f"; not used, since their stain is not {stain!r}: {', '.join(others)}" if others else ""
         content = frozenset(row.fingerprint for row in rows)
         return self._asked(record, LocatedBag.joined(name, record.site, parts), content, (note,), None)
+
+    def text(self, text: str, *, site: str = "", patient: str = "", center: str = "") -> Query:
+        """Query with words, for an engine whose featurizer or encoder encodes text too."""
+        if reason := self._engine.resolved.no_text:
+            raise UsageError(
+                f"engine {self._engine.name!r} cannot be queried with text: {reason}",
+                "use an engine whose featurizer or encoder encodes text: docs/how-to/text-search.md says which",
+            )
+        name = f'text "{text}"'
+        code, bag = self.prepared().encode_text(text, name)
+        record = SlideRecord(name, "", patient=patient, site=site, center=center)
+        return Query(record, code, frozenset(), source=lambda: LocatedBag.of(bag))
 
     def unknown(self, text: str) -> UsageError:
         """Return the error for text that is neither a slide of the archive nor a file."""

@@ -10,11 +10,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from slideseek.archive.archive import Archive
 from slideseek.archive.catalog import now
-from slideseek.archive.schema import QUERY_LOG
+from slideseek.archive.schema import AUDIT, QUERY_LOG
 from slideseek.digests import digest
 from slideseek.errors import UsageError, message
 from slideseek.searching.request import Result
@@ -47,6 +47,20 @@ class LogEntry:
     number: int = 0
 
 
+class AuditEntry(NamedTuple):
+    """Something that was searched or given out. what: JSON. digest: of this entry and the digest of the one before."""
+
+    number: int
+    happened: str
+    who: str
+    what: str
+    digest: str
+
+    def link(self, previous: str) -> str:
+        """Return the digest that the entry must have after one with the digest `previous`."""
+        return digest([previous, self.number, self.happened, self.who, self.what])
+
+
 class QueryLog:
     """Read and write the query log of one catalogue, over separate connections.
 
@@ -75,8 +89,32 @@ class QueryLog:
                     *(_text(entry.request), _text(entry.state), _text(entry.answer)),
                 ),
             )
+            number = int(cursor.lastrowid or 0)
+            row = db.execute("SELECT * FROM queries WHERE id = ?", (number,)).fetchone()
+            _chain(db, entry.asked, entry.who, {"query": number, "row": digest(list(row))})
             db.execute("COMMIT")
-            return int(cursor.lastrowid or 0)
+            return number
+
+    def note(self, what: Mapping[str, Any], who: str = "") -> str:
+        """Note in the audit log what was given out, such as an export; return why it could not be noted, or ""."""
+        if os.environ.get(OFF_VARIABLE):
+            return ""
+        try:
+            with self._open("") as db:
+                db.execute("BEGIN IMMEDIATE")
+                _chain(db, now(), who or _who(), what)
+                db.execute("COMMIT")
+        except (OSError, sqlite3.Error) as error:
+            return f"this was not noted in the audit log ({message(error)})"
+        return ""
+
+    def audited(self) -> tuple[list[AuditEntry], dict[int, str]]:
+        """Return the audit log, and by its number the digest of each query as it is stored now."""
+        with self._open("?mode=ro") as db:
+            tables = {name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+            rows = db.execute("SELECT * FROM audit ORDER BY number").fetchall() if "audit" in tables else []
+            queries = db.execute("SELECT * FROM queries ORDER BY id").fetchall() if "queries" in tables else []
+        return [AuditEntry(*row) for row in rows], {row[0]: digest(list(row)) for row in queries}
 
     def last(self, count: int | None = None, session: str = "") -> list[LogEntry]:
         """Return the `count` newest entries (None for all), oldest first, of one session or of any."""
@@ -162,6 +200,14 @@ def archive_state(searcher: Searcher, result: Result) -> dict[str, Any]:
         "query": sorted(result.query.fingerprints),
         "contents": {slide_id: row.fingerprint for slide_id, row in rows.items() if row is not None},
     }
+
+
+def _chain(db: sqlite3.Connection, happened: str, who: str, what: Mapping[str, Any]) -> None:
+    """Append to the audit log, within a transaction."""
+    db.execute(AUDIT)
+    last = db.execute("SELECT number, digest FROM audit ORDER BY number DESC LIMIT 1").fetchone() or (0, "")
+    entry = AuditEntry(last[0] + 1, happened, who, _text(what), "")
+    db.execute("INSERT INTO audit VALUES (?,?,?,?,?)", (*entry[:4], entry.link(last[1])))
 
 
 def _who() -> str:

@@ -16,24 +16,27 @@ from slideseek.slides.area import Annotations
 UPLOADED = "uploaded image "
 """Prefix of the text of a request for an uploaded image, which is not kept; a digest of its pixels follows."""
 
-QueryKind: TypeAlias = Literal["slide", "region", "patch", "case"]
+QueryKind: TypeAlias = Literal["slide", "region", "patch", "case", "text"]
 
 _OF_QUERY = ("text", "kind", "region", "annotation", "site", "patient", "center", "mpp")
 _LISTS = ("where", "relevant", "rejected", "options")
+_NO_FILE = ("case", "text")
+
+MOST_TEXT = 2000  # characters; models read a few hundred at most
 
 
-def query_kind(region: str | None, patch: bool, case: bool) -> QueryKind:
+def query_kind(region: str | None, patch: bool, case: bool, text: bool) -> QueryKind:
     """Return the kind of query; more than one is a `ParameterError`."""
-    if (region is not None) + patch + case > 1:
-        raise ParameterError("kind", "region, patch and case cannot be used together")
-    return "region" if region is not None else "patch" if patch else "case" if case else "slide"
+    if (region is not None) + patch + case + text > 1:
+        raise ParameterError("kind", "region, patch, case and text cannot be used together")
+    return "region" if region is not None else "patch" if patch else "case" if case else "text" if text else "slide"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
     """What to search for and how.
 
-    text: the id of a slide in the archive, a slide file, a patch image or a patient, depending on `kind`. region:
+    text: the id of a slide in the archive, a slide file, a patch image, a patient or words, by `kind`. region:
     `x,y,w,h` as `Region.parse` reads it, or a GeoJSON file; `annotation` then names one of its annotations. site,
     patient, center, mpp: what is known about a file. relevant and rejected: ids of slides marked by the user; with
     any, the search is for more slides like the relevant ones. any_stain: find, and join in a case, slides of any stain,
@@ -68,6 +71,8 @@ class Request:
             raise ParameterError("k", f"k must be a whole number of at least 1, not {self.k!r}")
         if bool(self.region) != (self.kind == "region"):
             raise ParameterError("region", f"a region goes with kind 'region' only, not {self.kind!r}")
+        if self.kind == "text" and (self.mpp is not None or not 0 < len(self.text.strip()) <= MOST_TEXT):
+            raise UsageError(f"a query with text is 1 to {MOST_TEXT} characters long and has no mpp")
         if self.annotation and not self._is_drawn:
             cause = f"annotation {self.annotation!r} needs a GeoJSON file, and none is given"
             raise ParameterError("region", cause)
@@ -85,7 +90,7 @@ class Request:
     def query(self, searcher: Searcher) -> Query:
         """Create the query: read and encode pixels if needed."""
         known: dict[str, Any] = {"site": self.site, "patient": self.patient, "center": self.center, "mpp": self.mpp}
-        row = searcher.archive.catalog.slides.get(self.text) if self.kind != "case" else None
+        row = searcher.archive.catalog.slides.get(self.text) if self.kind not in _NO_FILE else None
         if row is not None and (given := [name for name, value in known.items() if value]):
             raise UsageError(
                 f"{' and '.join(given)} applies to a query file, but {self.text!r} is a slide of the archive",
@@ -93,6 +98,8 @@ class Request:
             )
         if self.kind == "case":
             return searcher.queries.case(self.text, self.any_stain)
+        if self.kind == "text":
+            return searcher.queries.text(self.text, site=self.site, patient=self.patient, center=self.center)
         if self.kind == "region":
             made = searcher.queries.region(self.text, self._part(), **known)
         elif self.kind == "patch":
@@ -139,7 +146,7 @@ class Request:
     def absolute(self) -> Request:
         """Return the request with the full path of its file, to be run from any folder."""
         text, region = Path(self.text), Path(self.region)
-        moved = replace(self, text=str(text.resolve())) if self.kind != "case" and text.is_file() else self
+        moved = replace(self, text=str(text.resolve())) if self.kind not in _NO_FILE and text.is_file() else self
         return replace(moved, region=str(region.resolve())) if self.region and region.is_file() else moved
 
     def settings(self) -> str:
@@ -157,7 +164,7 @@ class Request:
 
     def __str__(self) -> str:
         """Describe the query briefly, for a line of the history."""
-        what = {"slide": "", "region": f" region {self.region}", "patch": " (patch)", "case": " (case)"}[self.kind]
+        what = {"slide": "", "region": f" region {self.region}"}.get(self.kind, f" ({self.kind})")
         more = f" + {len(self.relevant)} relevant, {len(self.rejected)} not" if self.relevant or self.rejected else ""
         return f"{self.text}{what}{more}"
 

@@ -83,7 +83,7 @@ def unit_of(reranker: Reranker) -> str:
 def reranked(stages: StageCache, engine: Engine, reranker: Reranker, query: Bag, hits: Sequence[Hit]) -> list[Hit]:
     """Return hits with the reranker's distances, nearest first, equal distances by slide id."""
     owner, rows = engine.owner("reranker"), stages.catalog.slides.some([hit.slide_id for hit in hits])
-    bags = ArchiveBags(stages.archive, [(row.record, stages.key(engine, "featurize", row)) for row in rows])
+    bags = ArchiveBags(stages.archive.bag, [(row.record, stages.key(engine, "featurize", row)) for row in rows])
     distances = owner.check_distances(owner.call("distances()", reranker.distances, query, bags), len(rows))
     found = [Hit(row.id, distance) for row, distance in zip(rows, distances.tolist(), strict=True)]
     return sorted(found, key=lambda hit: (hit.distance, hit.slide_id))

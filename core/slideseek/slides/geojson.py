@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from slideseek.errors import SlideError
-from slideseek.slides.limits import MAX_GEOJSON_BYTES
+from slideseek.slides.limits import MAX_GEOJSON_BYTES, MAX_GEOJSON_POINTS
 from slideseek.slides.polygons import Polygon, fill_polygons
 from slideseek.types import Float64, Mask
 
@@ -91,7 +91,13 @@ def _load(path: Path) -> Any:
                 f"{path.name} is {size / 2**20:.0f} MiB, more than the {MAX_GEOJSON_BYTES // 2**20} MiB allowed",
                 "simplify the annotations or export fewer of them",
             )
-        return json.loads(path.read_bytes())
+        data = path.read_bytes()
+        if data.count(b"[") > MAX_GEOJSON_POINTS:  # one per point
+            raise SlideError(
+                f"{path.name} has more than {MAX_GEOJSON_POINTS:,} points",
+                "simplify the annotations or export fewer of them",
+            )
+        return json.loads(data)
     except OSError as error:
         raise SlideError(f"{path} cannot be read ({error.strerror or error})", "check the path") from error
     except (ValueError, RecursionError) as error:

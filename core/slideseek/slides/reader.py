@@ -46,7 +46,8 @@ def open_slide(path: Path, slide_id: str = "", mpp: float | None = None) -> Open
             raise SlideError(error.cause, _FIX) from error
         if not isinstance(slide, OpenedSlide):
             raise SlideError(f"{owner} opened {path.name} as {type(slide).__name__}, not as a PyramidSlide", _FIX)
-        slide.owner, slide.read_by = owner, read_by
+        if slide.owner is None:  # otherwise it was opened on behalf of another reader
+            slide.owner, slide.read_by = owner, read_by
         if passed_over:
             slide.add_notes(passed_over)
         return slide

@@ -56,13 +56,18 @@ class Classifier:
 
 @dataclass(frozen=True, slots=True)
 class _Top:
-    """The top-level keys of a configuration. top: dimensions of highest variance that a training cell keeps."""
+    """The top-level keys of a configuration. top: dimensions of highest variance that a training cell keeps.
+
+    trial: it was shortened with `--quick`, and its numbers are not results. command: that ran it, without folders.
+    """
 
     name: str = "benchmark"
     title: str = ""
     task: Task = "retrieval"
     seeds: tuple[int, ...] = (0,)
     top: int = 5000
+    trial: bool = False
+    command: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +90,8 @@ class BenchConfig:
     classifier: Classifier
     base: Path
     data: Mapping[str, Any] = field(repr=False)
+    trial: bool = False
+    command: str = ""
 
     @property
     def kind(self) -> str:
@@ -147,6 +154,8 @@ def parse_bench_config(data: Mapping[str, Any], base: Path, source: str, registr
         from_table(Classifier, _dict(data.get("classifier", {}), "classifier"), "classifier"),
         base,
         data,
+        top.trial,
+        top.command,
     )
 
 

@@ -17,10 +17,10 @@ from slideseek import __version__
 from slideseek.archive.files import replacing_folder
 from slideseek.cli.output import csv_text
 from slideseek_apps.bench.cell_run import Costs
+from slideseek_apps.bench.config import BenchConfig
 from slideseek_apps.bench.datasets.dataset import Dataset
 from slideseek_apps.bench.grid import CellPlan, protocol_data
 from slideseek_apps.bench.hub_counts import Candidates, write_candidates
-from slideseek_apps.bench.leak_guards import Guards
 from slideseek_apps.bench.ranked_lists import QueryHits, write_hits
 from slideseek_apps.bench.results import CANDIDATES, VERSION, Prediction
 from slideseek_apps.bench.training_curves import Curves, write_curves
@@ -53,7 +53,7 @@ def is_done(folder: Path, plan: CellPlan) -> bool:
     return (cell_folder(folder, plan) / "cell.json").is_file()
 
 
-def write_cell(folder: Path, plan: CellPlan, dataset: Dataset, guards: Guards, result: CellResult) -> None:
+def write_cell(folder: Path, plan: CellPlan, dataset: Dataset, config: BenchConfig, result: CellResult) -> None:
     """Write a finished cell; other processes see all of it or nothing."""
     with replacing_folder(cell_folder(folder, plan)) as temporary:
         if isinstance(result.found, Curves):
@@ -63,11 +63,11 @@ def write_cell(folder: Path, plan: CellPlan, dataset: Dataset, guards: Guards, r
         else:
             write_hits(temporary / "hits.csv", result.found)  # type: ignore[arg-type]
             write_candidates(temporary / CANDIDATES, result.candidates)
-        record = _record(plan, dataset, guards, result)
+        record = _record(plan, dataset, config, result)
         (temporary / "cell.json").write_text(json.dumps(record, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
-def _record(plan: CellPlan, dataset: Dataset, guards: Guards, result: CellResult) -> dict[str, Any]:
+def _record(plan: CellPlan, dataset: Dataset, config: BenchConfig, result: CellResult) -> dict[str, Any]:
     protocol = protocol_data(plan.protocol) | {"target": plan.protocol.target}
     fit = plan.protocol.fit if plan.learns or plan.task != "retrieval" else "none"
     stored = result.costs.stored
@@ -89,7 +89,9 @@ def _record(plan: CellPlan, dataset: Dataset, guards: Guards, result: CellResult
         "protocol": protocol | {"fit": fit},
         "seed": plan.seed,
         "control": plan.control,
-        "guards_off": guards.off,
+        "trial": config.trial,
+        "command": config.command,
+        "guards_off": config.guards.off,
         "times": result.costs.times(),
         "bytes_per_slide": sum(stored) / len(stored) if stored else None,
         "peak_memory_mb": result.peak_memory_mb,

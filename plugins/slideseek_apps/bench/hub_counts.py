@@ -13,7 +13,7 @@ from pathlib import Path
 
 from slideseek.cli.output import csv_text
 from slideseek.errors import SlideseekError
-from slideseek.searching.hubness import Hubness, hubness
+from slideseek_apps.bench.hubness import Hubness, hubness
 from slideseek_apps.bench.ranked_lists import QueryHits, read_rows
 
 COLUMNS = ("slide_id", "patches", "candidates", "queries")

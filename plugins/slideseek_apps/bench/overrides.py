@@ -60,6 +60,7 @@ def quick(data: Mapping[str, Any], registry: Registry) -> dict[str, Any]:
         if key != "epochs" or any(_places(engine, key, registry) for engine in changed.get("engine", [])):
             _set(changed, key, value, registry)
     changed["seeds"] = list(changed.get("seeds", [0]))[:1]
+    changed["trial"] = True
     return changed
 
 

@@ -59,6 +59,8 @@ class CellRecord(_Form):
     peak_memory_mb: float | None = None
     versions: dict[str, Any] = Field(default_factory=dict)
     created: str = ""
+    trial: bool = False
+    command: str = ""
     guards_off: list[str] = Field(default_factory=list)
     not_encoded: dict[str, str] = Field(default_factory=dict)
 

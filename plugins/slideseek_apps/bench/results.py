@@ -48,6 +48,7 @@ class ProtocolFacts:
 
     target: the field that is the label of queries and hits. leave_out: what a hit may not share with the query. fit:
     how trainable engines were kept from seeing their queries. k: hits kept per query. candidates: the slides searched.
+    folds: parts of the patients, each left out of one fit; 0 is one per patient, -1 not recorded.
     """
 
     name: str
@@ -57,6 +58,7 @@ class ProtocolFacts:
     fit: str = "none"
     k: int = 0
     candidates: str = "all"
+    folds: int = -1
 
     @property
     def title(self) -> str:
@@ -81,7 +83,8 @@ class Cell:
 
     name: of the variant, as shown. sweep: the options that the grid varies, with this cell's values. times: in seconds
     or milliseconds, as the suffix of the name says. control: labels were shuffled on purpose. guards_off: guards
-    against leaks that were switched off. not_encoded: by slide id, why the engine could not encode it.
+    against leaks that were switched off. not_encoded: by slide id, why the engine could not encode it. trial: the run
+    was shortened with `--quick`. command: that ran it, without folders.
     """
 
     folder: Path
@@ -102,6 +105,8 @@ class Cell:
     created: str = ""
     guards_off: tuple[str, ...] = ()
     not_encoded: Mapping[str, str] = field(default_factory=dict)
+    trial: bool = False
+    command: str = ""
 
     def hits(self) -> list[QueryHits]:
         """Read the ranked lists of a retrieval cell."""
@@ -239,6 +244,8 @@ def read_cell(folder: Path) -> Cell:
             str(record.get("created", "")),
             tuple(record.get("guards_off", ())),
             record.get("not_encoded", {}),
+            bool(record.get("trial", False)),
+            str(record.get("command", "")),
         )
     except (ValueError, KeyError, TypeError) as error:
         raise SlideseekError(

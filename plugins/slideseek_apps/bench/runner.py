@@ -126,7 +126,7 @@ class BenchRunner:
             self.summary.failed[plan.name] = error
             self.reporter.slide(SlideReport(plan.name, "failed", error.cause, error.fix))
             return
-        write_cell(self.folder, plan, self.dataset, self.config.guards, result)
+        write_cell(self.folder, plan, self.dataset, self.config, result)
         self.summary.ran.append(plan.name)
         self._progress.end_cell()
         self.reporter.slide(SlideReport(f"{plan.name}{self._progress.left(self._missing())}", "ok"))

@@ -65,4 +65,4 @@ def command(folder: Path, patients: int, as_json: bool) -> None:
     rows += [[f"{stage}, median of slides", f"{value * 1000:.1f} ms"] for stage, value in medians.items()]
     print_table(("step", "wall time"), rows, right=(1,))
     click.echo(f"report: {result.report.resolve()}")
-    click.echo(f"next: slideseek search {result.answer.query.id} -a {folder}   or: slideseek status -a {folder}")
+    click.echo(f"next: slideseek serve {folder} --open   or: slideseek search {result.answer.query.id} -a {folder}")

@@ -77,6 +77,7 @@ def command(
     from slideseek.errors import UsageError
     from slideseek.indexing.live_index import open_engine
     from slideseek.plugins import needs_application
+    from slideseek.searching.query_log import open_log
     from slideseek.searching.searcher import Mode
 
     with needs_application("reports", "an export"):
@@ -116,6 +117,9 @@ def command(
                 summary = export_anndata(archive, engine, choice, destination, k, mode)
             else:
                 summary = export_codes(archive, engine, choice, destination, form)
+        named = [row.id for row in choice.rows] if choice.named else f"all {len(choice.rows)}"
+        given = {"export": what, "format": form, "slides": named, "identified": identified, "fields": list(fields)}
+        summary.notes += filter(None, [open_log(archive).note(given | {"output": str(output.absolute())})])
     if as_json:
         print_json({"what": what, **asdict(summary)})
         return EXIT_FAILED_SLIDES if summary.problems else 0

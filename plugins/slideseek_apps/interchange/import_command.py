@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from slideseek.cli import EXIT_FAILED_SLIDES
-from slideseek.cli.options import archive_option, json_option, open_archive
+from slideseek.cli.options import archive_option, json_option, open_archive, wait_option
 from slideseek.cli.output import print_json, say, say_problem
 
 
@@ -35,6 +35,7 @@ from slideseek.cli.output import print_json, say, say_problem
     help="µm per pixel at which patches were read, for files with positions in such pixels (TIAToolbox).",
 )
 @click.option("--without-coords", is_flag=True, help="Also import files without patch coordinates.")
+@wait_option
 @json_option
 def command(
     features: tuple[Path, ...],
@@ -46,6 +47,7 @@ def command(
     extent: int | None,
     patch_mpp: float | None,
     without_coords: bool,
+    wait: bool,
     as_json: bool,
 ) -> int:
     """Import the features in FOLDER: a job of TRIDENT, STAMP, AtlasPatch, slide2vec or CLAM, Zarr stores of LazySlide
@@ -66,7 +68,7 @@ def command(
     from slideseek_apps.interchange.import_features import Importer, ImportOptions
     from slideseek_apps.interchange.imported_engine import engine_block, engines_of
 
-    with open_archive(folder) as archive, archive.writing():
+    with open_archive(folder, wait) as archive, archive.writing():
         sets = [find_feature_set(one, name, encoder) for one in features]
         if len(sets) > 1 and name is None:
             raise UsageError("the vectors of several folders need a name", "pass --set NAME")

@@ -11,7 +11,7 @@ import numpy as np
 from slideseek.archive.files import safe_name, write_text
 from slideseek.searching.evidence import Evidence
 from slideseek_apps.reports.explained_match import Explained, Side
-from slideseek_apps.reports.heat_colours import colours, strengths
+from slideseek_apps.reports.heat_colours import HeatScale
 
 PREFIX = "slideseek"
 """Prefix of the measurement names, which keeps them together in QuPath's tables and measurement maps."""
@@ -24,7 +24,7 @@ def write_geojson(found: Explained, target: Path) -> list[Path]:
     """
     stem = target.name.removesuffix(".json").removesuffix(".geojson")
     written = []
-    for side in (found.query, found.hit):
+    for side in found.sides:
         for slide_id in side.slide_ids:
             inner = f".{safe_name(slide_id)}" if len(side.slide_ids) > 1 else ""
             path = target.with_name(f"{stem}.{side.name}{inner}.geojson")
@@ -37,10 +37,11 @@ def write_geojson(found: Explained, target: Path) -> list[Path]:
 def side_geojson(evidence: Evidence, side: Side, slide_id: str) -> dict[str, Any]:
     """Return the patches of one slide of a side as a FeatureCollection.
 
-    Tiles are detections, which QuPath's measurement maps can colour. `heat` runs from 0 to 1 like the colours; the
-    other measurements are the raw numbers.
+    Tiles are detections, which QuPath's measurement maps can colour. `heat` runs from 0 to 1 like the colours, on one
+    scale for both slides; the other measurements are the raw numbers.
     """
-    paint, heat = colours(side.parts, evidence.kind), strengths(side.parts, evidence.kind)
+    scale = HeatScale.over(evidence.parts, evidence.hit_parts)
+    paint, heat = scale.colours(side.parts), scale.places(side.parts)
     ranks = np.argsort(np.argsort(-side.parts, kind="stable"), kind="stable") + 1
     partners = {pair.query: pair.hit for pair in evidence.pairs} if side.name == "query" else {}
     features = []
@@ -51,7 +52,7 @@ def side_geojson(evidence: Evidence, side: Side, slide_id: str) -> dict[str, Any
             measured["distance"] = -part
         else:
             measured["contribution"] = part
-            if abs(evidence.value) > 1e-12:
+            if evidence.share(part):
                 measured["share"] = part / evidence.value
         if number in partners:
             measured["hit patch"] = partners[number]

@@ -2,132 +2,167 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Sequence
 
-import numpy as np
-from PIL import Image, ImageDraw
-
-from slideseek.archive.files import replacing
-from slideseek.errors import UsageError
 from slideseek.searching.evidence import strongest
-from slideseek.types import UInt8
-from slideseek_apps.reports.explained_match import Explained, Side, patch_pictures
-from slideseek_apps.reports.heat_map import LEGEND_HEIGHT, draw_legend, titled_heat
-from slideseek_apps.reports.picture_text import INK, SOFT, clipped, lettering
+from slideseek_apps.reports.explained_match import Explained, PatchPicture, Side, patch_pictures
+from slideseek_apps.reports.heat_colours import HeatScale
+from slideseek_apps.reports.heat_map import LEGEND_HEIGHT, SMALL, draw_legend, draw_titled_heat
+from slideseek_apps.reports.page_images import length_label, scale_bar
+from slideseek_apps.reports.picture_sheet import INK, PAPER, PRINT_DPI, SOFT, Box, Picture, Sheet, Words
+from slideseek_apps.reports.picture_text import clipped
 
 MARGIN, GAP = 24, 28
-PATCH = 128
-HALF = (3 * (2 * PATCH + 8) + GAP) // 2
-"""Width of each of the two heat maps. Together they are as wide as three pairs."""
+HEADING = 84
+PATCH, NARROW = 128, 8
+"""Width of a patch, and the gap between patches that belong together."""
+
+PANEL, LARGER = 848, 1228
+"""Width of what is in a panel, 7 inches with its margins, and of heat maps alone, 10 inches."""
 
 SHOWN = 12
 """Number of pairs, or of patches per side, in a panel."""
 
-
-def heat_map(found: Explained, size: int = 760) -> UInt8:
-    """Draw both slides with their patches coloured by contribution: RGB uint8 (h, w, 3)."""
-    return np.asarray(_framed(found, [_heats(found, size)]))
+SIDE_COLOURS = {"query": "#0b6e75", "hit": "#8a3ffc"}
+"""Patches that are ranked for each slide alone have the colour of their slide, as in the viewer."""
 
 
-def evidence_panel(found: Explained, shown: int = SHOWN) -> UInt8:
-    """Draw the heat maps and below them the patches that matter most, query next to hit: RGB uint8 (h, w, 3)."""
-    patches = _pairs(found, shown) if found.evidence.kind == "pairs" else _strongest(found, shown)
-    return np.asarray(_framed(found, [_heats(found, HALF), patches]))
-
-
-def require_png(path: Path) -> None:
-    """Reject a file name that does not end in .png. Called before the work, not after it."""
-    if path.suffix.lower() != ".png":
-        raise UsageError(f"the picture is a PNG file, but its name is {path.name!r}", "end the name in .png")
-
-
-def save_png(picture: UInt8, path: Path) -> None:
-    """Write a picture as PNG, whole or not at all."""
-    with replacing(path) as temporary:
-        Image.fromarray(picture).save(temporary, format="PNG")
-
-
-def _framed(found: Explained, rows: list[Image.Image]) -> Image.Image:
-    """Put rows below a heading with the slides and the result."""
-    evidence = found.evidence
-    width = max(row.width for row in rows)
-    said = (
-        f"distance {evidence.value:.6g}, from the pairs of {len(evidence.pairs)} patches of the query"
-        if evidence.kind == "pairs"
-        else f"similarity {evidence.value:.4f}, the sum of the contributions of each slide's patches"
-    )
-    height = 62 + sum(row.height + GAP for row in rows)
-    sheet = Image.new("RGB", (width + 2 * MARGIN, height + MARGIN), "white")
-    pen = ImageDraw.Draw(sheet)
-    title = clipped(pen, f"{found.query.title}  and  {found.hit.title}", lettering(24), width)
-    pen.text((MARGIN, MARGIN - 6), title, fill=INK, font=lettering(24))
-    pen.text((MARGIN, MARGIN + 26), clipped(pen, said, lettering(15), width), fill=SOFT, font=lettering(15))
-    top = MARGIN + 60
-    for row in rows:
-        sheet.paste(row, (MARGIN, top))
-        top += row.height + GAP
-    return sheet.crop((0, 0, sheet.width, top))
-
-
-def _heats(found: Explained, size: int) -> Image.Image:
-    sides = [found.query, found.hit]
-    heats = [titled_heat(found.evidence, side, size) for side in sides]
-    sheet = Image.new("RGB", (2 * size + GAP, max(heat.height for heat in heats) + 10 + LEGEND_HEIGHT), "white")
-    for column, (side, heat) in enumerate(zip(sides, heats)):
-        left = column * (size + GAP)
-        sheet.paste(heat, (left, 0))
-        low, high = float(side.parts.min()), float(side.parts.max())
-        sheet.paste(draw_legend(found.evidence.kind, low, high, size), (left, sheet.height - LEGEND_HEIGHT))
+def heat_map(found: Explained, engine: str, dpi: int = PRINT_DPI) -> Sheet:
+    """Draw both slides with their patches coloured by contribution. engine: its name."""
+    sheet = _headed(found, engine, LARGER, dpi)
+    _draw_heats(sheet, found, LARGER)
     return sheet
 
 
-def _pairs(found: Explained, shown: int) -> Image.Image:
+def evidence_panel(found: Explained, engine: str, shown: int = SHOWN, dpi: int = PRINT_DPI) -> Sheet:
+    """Draw the heat maps and below them the patches that matter most. engine: its name."""
+    sheet = _headed(found, engine, PANEL, dpi)
+    _draw_heats(sheet, found, PANEL)
+    if found.evidence.kind == "pairs":
+        _draw_pairs(sheet, found, shown)
+    else:
+        _draw_rankings(sheet, found, shown)
+    return sheet
+
+
+def _headed(found: Explained, engine: str, width: float, dpi: int) -> Sheet:
+    """Begin a sheet with the slides, the result and the engine. Its height grows with what is drawn on it."""
+    evidence = found.evidence
+    distance = f"distance {evidence.value:.6g}" + (f" ({evidence.measure})" if evidence.measure else "")
+    said = {
+        "pairs": f"{distance}, from the pairs of {len(evidence.pairs)} patches of the query",
+        "contributions": f"similarity {evidence.value:.4f}, the sum of the contributions of each slide's patches",
+        "removals": f"{distance}; shown is by how much it grows without a patch",
+    }[evidence.kind]
+    sheet = Sheet(width + 2 * MARGIN, HEADING, dpi)
+    sheet.items += [
+        Words(MARGIN, 38, clipped(f"{found.query.title}  and  {found.hit.title}", 24, width), 24),
+        Words(MARGIN, 63, clipped(f"Engine {engine}: {said}", 15, width), 15, SOFT),
+    ]
+    return sheet
+
+
+def _draw_heats(sheet: Sheet, found: Explained, width: float) -> None:
+    size = (width - GAP) / 2
+    heat = HeatScale.over(*(side.parts for side in found.sides))
+    heights = [
+        draw_titled_heat(sheet, (MARGIN + column * (size + GAP), sheet.height), size, found.evidence, side, heat)
+        for column, side in enumerate(found.sides)
+    ]
+    sheet.height += max(heights)
+    draw_legend(sheet, (MARGIN, sheet.height), width, found.evidence.kind, heat)
+    sheet.height += LEGEND_HEIGHT + MARGIN
+
+
+def _draw_pairs(sheet: Sheet, found: Explained, shown: int) -> None:
     """Draw pairs three in a row, the nearest first: query patch, hit patch, their distance."""
     pairs = found.evidence.pairs[:shown]
-    queries = patch_pictures(found.query, [pair.query for pair in pairs], PATCH)
-    hits = patch_pictures(found.hit, [pair.hit for pair in pairs], PATCH)
-    cells = []
-    for rank, pair in enumerate(pairs, start=1):
-        text = f"{rank}.  distance {pair.distance:.6g}  (patches {pair.query} and {pair.hit})"
-        cells.append(_cell([queries[pair.query], hits[pair.hit]], text))
-    return _grid(cells, "Nearest pairs: a patch of the query, and the patch of the hit most like it", 3)
+    drawn = found.query in found.sides
+    size = sheet.pixels_of(PATCH)
+    queries = patch_pictures(found.query, [pair.query for pair in pairs], size) if drawn else {}
+    hits = patch_pictures(found.hit, [pair.hit for pair in pairs], size)
+    cells = [
+        (
+            [*([queries[pair.query]] if drawn else []), hits[pair.hit]],
+            f"{rank}.  distance {pair.distance:.6g}  (patches {pair.query} and {pair.hit})"
+            if drawn
+            else f"{rank}.  distance {pair.distance:.6g}",
+        )
+        for rank, pair in enumerate(pairs, start=1)
+    ]
+    title = "Nearest pairs: a patch of the query, and the patch of the hit most like it"
+    bar = _bar_length([*queries.values(), *hits.values()])
+    sheet.height += (
+        _draw_cells(
+            sheet,
+            (MARGIN, sheet.height),
+            cells,
+            title if drawn else "The patch of the hit most like the text",
+            GAP,
+            bar,
+        )
+        + MARGIN
+        - 12
+    )
 
 
-def _strongest(found: Explained, shown: int) -> Image.Image:
-    """Draw the patches of each side with the largest contributions, in two blocks side by side."""
-    blocks = [_block(found, side, shown) for side in (found.query, found.hit)]
-    sheet = Image.new("RGB", (2 * HALF + GAP, max(block.height for block in blocks)), "white")
-    sheet.paste(blocks[0], (0, 0))
-    sheet.paste(blocks[1], (HALF + GAP, 0))
-    return sheet
+def _draw_rankings(sheet: Sheet, found: Explained, shown: int) -> None:
+    """Draw the patches of each side with the largest contributions: two rankings, each in the colour of its slide."""
+    half = (PANEL - GAP) / 2
+    numbers = [strongest(side.parts, shown) for side in found.sides]
+    pictures = [patch_pictures(side, chosen, sheet.pixels_of(PATCH)) for side, chosen in zip(found.sides, numbers)]
+    bar = _bar_length([picture for some in pictures for picture in some.values()])
+    heights = []
+    for column, side in enumerate(found.sides):
+        left = MARGIN + column * (half + GAP)
+        cells = [
+            ([pictures[column][number]], _ranked(found, side, rank, number))
+            for rank, number in enumerate(numbers[column], 1)
+        ]
+        title = f"{side.name.capitalize()} patches, ranked for this slide alone"
+        sheet.items.append(Box(left, sheet.height, half, 3, SIDE_COLOURS[side.name]))
+        heights.append(_draw_cells(sheet, (left, sheet.height + 8), cells, title, NARROW, bar))
+    sheet.height += max(heights) + MARGIN - 4
 
 
-def _block(found: Explained, side: Side, shown: int) -> Image.Image:
-    numbers = strongest(side.parts, shown)
-    pictures = patch_pictures(side, numbers, PATCH)
-    cells = []
-    for rank, number in enumerate(numbers, start=1):
-        part = float(side.parts[number])
-        cells.append(_cell([pictures[number]], f"{rank}.  {part:+.4f}  {found.evidence.share(part)}"))
-    return _grid(cells, f"{side.name.capitalize()} patches with the largest contributions", 3, gap=8)
+def _ranked(found: Explained, side: Side, rank: int, number: int) -> str:
+    part = float(side.parts[number])
+    return f"{side.name[0].upper()}{rank}   {part:+z.4f}   {found.evidence.share(part)}".rstrip()
 
 
-def _cell(pictures: list[UInt8], text: str) -> Image.Image:
-    width = len(pictures) * PATCH + 8 * (len(pictures) - 1)
-    cell = Image.new("RGB", (width, PATCH + 24), "white")
-    for column, picture in enumerate(pictures):
-        cell.paste(Image.fromarray(picture), (column * (PATCH + 8), 0))
-    pen = ImageDraw.Draw(cell)
-    pen.text((0, PATCH + 4), clipped(pen, text, lettering(13), width), fill=INK, font=lettering(13))
-    return cell
+def _draw_cells(
+    sheet: Sheet,
+    at: tuple[float, float],
+    cells: Sequence[tuple[list[PatchPicture], str]],
+    title: str,
+    gap: float,
+    bar: float | None,
+) -> float:
+    """Draw pictures with a line of text below, three cells in a row, below a title; return the height.
+
+    bar: length of the scale bar on each picture in µm, None where the resolution is unknown.
+    """
+    x, y = at
+    wide = max((len(pictures) for pictures, _ in cells), default=1) * (PATCH + NARROW) - NARROW
+    room = 3 * wide + 2 * gap
+    scale = f"; bars: {length_label(bar)}" if bar else ""
+    sheet.items.append(Words(x, y + 16, clipped(title + scale, 15, room), 15))
+    for number, (pictures, text) in enumerate(cells):
+        left, top = x + number % 3 * (wide + gap), y + 30 + number // 3 * (PATCH + 36)
+        for column, picture in enumerate(pictures):
+            _draw_patch(sheet, left + column * (PATCH + NARROW), top, picture, bar)
+        sheet.items.append(Words(left, top + PATCH + 15, clipped(text, SMALL, wide), SMALL))
+    return 30 + -(-len(cells) // 3) * (PATCH + 36)
 
 
-def _grid(cells: list[Image.Image], title: str, columns: int, gap: int = GAP) -> Image.Image:
-    wide, high = cells[0].size
-    rows = -(-len(cells) // columns)
-    sheet = Image.new("RGB", (columns * wide + (columns - 1) * gap, 30 + rows * (high + 12)), "white")
-    pen = ImageDraw.Draw(sheet)
-    pen.text((0, 2), clipped(pen, title, lettering(16), sheet.width), fill=INK, font=lettering(16))
-    for number, cell in enumerate(cells):
-        sheet.paste(cell, ((number % columns) * (wide + gap), 30 + (number // columns) * (high + 12)))
-    return sheet
+def _draw_patch(sheet: Sheet, x: float, y: float, picture: PatchPicture, bar: float | None) -> None:
+    sheet.items.append(Picture(x, y, PATCH, PATCH, picture.pixels))
+    if bar and picture.extent:
+        units = bar / picture.extent * PATCH
+        sheet.items += [Box(x + 5, y + PATCH - 11, units + 4, 7, PAPER), Box(x + 7, y + PATCH - 9, units, 3, INK)]
+
+
+def _bar_length(pictures: Sequence[PatchPicture]) -> float | None:
+    """Choose one length in µm for the bars of all patches: it fits the smallest."""
+    extents = [picture.extent for picture in pictures if picture.extent]
+    return scale_bar(min(extents) / PATCH, PATCH)[0] if extents else None

@@ -33,6 +33,7 @@ from slideseek.cli.output import print_json, say
 )
 @click.option("--patch", "as_patch", is_flag=True, help="QUERY is a patch image.")
 @click.option("--case", "as_case", is_flag=True, help="QUERY is a patient.")
+@click.option("--text", "as_text", is_flag=True, help="QUERY is a description in words.")
 @click.option("--site", default="", help="Site of a query file, for conditioned encoders.")
 @mpp_option
 @mag_option
@@ -43,10 +44,17 @@ from slideseek.cli.output import print_json, say
     "-o",
     "--output",
     type=click.Path(path_type=Path),
-    help="Write the heat maps and the matching patches to this PNG file.",
+    help="Write the heat maps and the matching patches to this file: .png, .tif, .svg or .pdf.",
 )
 @click.option(
-    "--heatmap", type=click.Path(path_type=Path), help="Write larger heat maps of both slides to this PNG file."
+    "--heatmap", type=click.Path(path_type=Path), help="Write larger heat maps of both slides to this file, as for -o."
+)
+@click.option(
+    "--dpi",
+    default=300,
+    show_default=True,
+    type=click.IntRange(72, 1200),
+    help="Resolution of pictures. A panel is 7 inches wide, heat maps alone are 10.",
 )
 @click.option(
     "--geojson",
@@ -64,12 +72,14 @@ def command(
     annotation: str,
     as_patch: bool,
     as_case: bool,
+    as_text: bool,
     site: str,
     mpp: float | None,
     mag: float | None,
     options: tuple[str, ...],
     output: Path | None,
     heatmap: Path | None,
+    dpi: int,
     geojson: Path | None,
     as_json: bool,
 ) -> None:
@@ -85,12 +95,13 @@ def command(
     from slideseek.searching.evidence import Explainer
     from slideseek.searching.request import Request, query_kind
     from slideseek_apps.reports.evidence_geojson import write_geojson
-    from slideseek_apps.reports.evidence_pictures import evidence_panel, heat_map, require_png, save_png
+    from slideseek_apps.reports.evidence_pictures import evidence_panel, heat_map
     from slideseek_apps.reports.explained_match import explained
+    from slideseek_apps.reports.picture_files import require_format, save_picture
 
     for path in filter(None, (output, heatmap)):
-        require_png(path)
-    kind = query_kind(region, as_patch, as_case)
+        require_format(path)
+    kind = query_kind(region, as_patch, as_case, as_text)
     request = Request(
         text=query, kind=kind, region=region or "", annotation=annotation, site=site, mpp=stated_mpp(mpp, mag)
     )
@@ -111,10 +122,10 @@ def command(
             notes.append(f"{error}; the table is about its former content")
         wrote: list[Path] = []
         if output is not None:
-            save_png(evidence_panel(found, count), output)
+            save_picture(evidence_panel(found, searcher.engine.name, count, dpi), output)
             wrote.append(output)
         if heatmap is not None:
-            save_png(heat_map(found), heatmap)
+            save_picture(heat_map(found, searcher.engine.name, dpi), heatmap)
             wrote.append(heatmap)
         if geojson is not None:
             wrote += write_geojson(found, geojson)

@@ -77,6 +77,11 @@ class Explained:
     query: Side
     hit: Side
 
+    @property
+    def sides(self) -> tuple[Side, ...]:
+        """The sides that can be drawn: text has no picture."""
+        return tuple(side for side in (self.query, self.hit) if side.sources)
+
     def require_same_pictures(self) -> None:
         """Raise `SlideError` if a slide of either side was replaced after its patches were selected."""
         for side in (self.query, self.hit):
@@ -89,6 +94,8 @@ def explained(archive: Archive, query: Query, hit: SlideRecord, evidence: Eviden
     if evidence.query.slides:
         rows = [archive.catalog.slides.get(slide_id) for slide_id in dict.fromkeys(evidence.query.slides)]
         asked = {row.id: PixelSource.of(archive, row.record) for row in rows if row is not None}
+    elif query.slide_path is None:
+        asked = {}
     else:
         asked = {query.record.id: PixelSource.of(archive, query.record, query.slide_path)}
     found = {hit.id: PixelSource.of(archive, hit)}
@@ -113,15 +120,24 @@ def open_pixels(source: PixelSource, slide_id: str) -> tuple[OpenedSlide, bool]:
         return open_slide(source.path, slide_id, 1.0), False
 
 
-def patch_pictures(side: Side, numbers: list[int], size: int) -> dict[int, UInt8]:
-    """Read the squares of some patches as RGB uint8 (size, size, 3), by patch number."""
-    pictures: dict[int, UInt8] = {}
+@dataclass(frozen=True, slots=True, eq=False)
+class PatchPicture:
+    """The square of a patch. pixels: RGB uint8 (n, n, 3). extent: its side in µm, None if the slide's is unknown."""
+
+    pixels: UInt8
+    extent: float | None
+
+
+def patch_pictures(side: Side, numbers: list[int], size: int) -> dict[int, PatchPicture]:
+    """Read the squares of some patches, `size` pixels wide, by patch number."""
+    pictures: dict[int, PatchPicture] = {}
     for slide_id in dict.fromkeys(side.slide_of(number) for number in numbers):
-        slide, _ = open_pixels(side.sources[slide_id], slide_id)
+        slide, known = open_pixels(side.sources[slide_id], slide_id)
         with slide:
             for number in numbers:
                 if side.slide_of(number) == slide_id:
                     x, y = side.squares.xy[number]
-                    extent = float(side.squares.side[number])
-                    pictures[number] = slide.read((int(x), int(y)), size, slide.mpp * extent / size)
+                    extent = slide.mpp * float(side.squares.side[number])
+                    pixels = slide.read((int(x), int(y)), size, extent / size)
+                    pictures[number] = PatchPicture(pixels, extent if known else None)
     return pictures

@@ -5,17 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from PIL import Image, ImageDraw
 
 from slideseek.searching.evidence import Evidence, EvidenceKind
 from slideseek.types import UInt8
 from slideseek_apps.reports.explained_match import Side, open_pixels
-from slideseek_apps.reports.heat_colours import colours, ramp
+from slideseek_apps.reports.heat_colours import HeatScale
 from slideseek_apps.reports.page_images import length_label, scale_bar
-from slideseek_apps.reports.picture_text import INK, SOFT, clipped, lettering
+from slideseek_apps.reports.picture_sheet import INK, PAPER, SOFT, Box, Picture, Sheet, Veil, Words
+from slideseek_apps.reports.picture_text import clipped, text_width
 
 OPACITY = 0.6
-LEGEND_HEIGHT = 30
+SMALL = 12
+TITLE_HEIGHT, LEGEND_HEIGHT = 50, 34
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,68 +41,67 @@ def side_thumbnail(side: Side, slide_id: str, size: int) -> Thumbnail:
         return Thumbnail(pixels, scale, slide.mpp / scale if known else None)
 
 
-def draw_heat(thumbnail: Thumbnail, evidence: Evidence, side: Side, slide_id: str) -> Image.Image:
-    """Draw the patches of a slide over its thumbnail, with a scale bar. The strongest patches are on top."""
-    image = Image.fromarray(thumbnail.pixels).convert("RGBA")
-    veil = Image.new("RGBA", image.size, (0, 0, 0, 0))
-    pen = ImageDraw.Draw(veil)
-    paint = colours(side.parts, evidence.kind)
-    numbers = side.patches_on(slide_id)
-    for number in sorted(numbers, key=lambda n: abs(side.parts[n]), reverse=evidence.kind == "pairs"):
-        left, top = (float(value) * thumbnail.scale for value in side.squares.xy[number])
-        extent = max(float(side.squares.side[number]) * thumbnail.scale, 2.0)
-        fill = tuple(int(channel) for channel in paint[number])
-        box = [left, top, left + extent - 1, top + extent - 1]
-        pen.rectangle(box, fill=(*fill, round(255 * OPACITY)), outline=(*fill, 255), width=1)
-    image.alpha_composite(veil)
+def draw_heat(
+    sheet: Sheet, at: tuple[float, float], size: float, thumbnail: Thumbnail, side: Side, slide_id: str, heat: HeatScale
+) -> float:
+    """Draw a slide, its longer side `size` units, with its patches and a scale bar; return the height in units.
+
+    The strongest patches are on top.
+    """
+    left, top = at
+    rows, columns = (int(extent) for extent in thumbnail.pixels.shape[:2])
+    unit = size / max(rows, columns)  # units per thumbnail pixel
+    sheet.items.append(Picture(left, top, columns * unit, rows * unit, thumbnail.pixels))
+    paint = heat.colours(side.parts)
+    boxes = []
+    for number in sorted(side.patches_on(slide_id), key=lambda n: abs(side.parts[n]) if heat.parted else side.parts[n]):
+        x, y = (float(value) * thumbnail.scale * unit for value in side.squares.xy[number])
+        extent = max(float(side.squares.side[number]) * thumbnail.scale * unit, 2.0)
+        boxes.append(Box(left + x, top + y, extent, extent, "#" + bytes(paint[number].tolist()).hex()))
+    sheet.items.append(Veil(tuple(boxes), OPACITY))
+    sheet.items += [Box(one.x, one.y, one.width, one.height, one.colour, outline=True) for one in boxes]
     if thumbnail.mpp is not None:
-        _draw_scale(image, thumbnail.mpp)
-    return image.convert("RGB")
+        _draw_scale(sheet, left, top + rows * unit, thumbnail.mpp / unit, columns * unit)
+    return rows * unit
 
 
-def draw_legend(kind: EvidenceKind, low: float, high: float, width: int) -> Image.Image:
-    """Draw the colour scale with labels at its ends."""
-    image = Image.new("RGB", (width, LEGEND_HEIGHT), "white")
-    pen, font = ImageDraw.Draw(image), lettering(13)
-    left_text, right_text = _ends(kind, low, high)
-    right_width = round(pen.textlength(right_text, font=font))
-    left = round(pen.textlength(left_text, font=font)) + 10
-    bar = max(width - left - right_width - 10, 20)
-    strip = ramp(np.linspace(0, 1, bar), kind)
-    image.paste(Image.fromarray(np.repeat(strip[None], 12, axis=0)), (left, 9))
-    pen.text((0, 7), left_text, fill=SOFT, font=font)
-    pen.text((left + bar + 10, 7), right_text, fill=SOFT, font=font)
-    return image
+def draw_legend(sheet: Sheet, at: tuple[float, float], width: float, kind: EvidenceKind, heat: HeatScale) -> None:
+    """Draw the colour scale of a picture in `LEGEND_HEIGHT` units, with labels at its ends."""
+    x, y = at
+    bar = width / 3
+    left, right = heat.ends(kind)
+    strip = heat.ramp(np.linspace(0, 1, sheet.pixels_of(bar)))
+    sheet.items += [
+        Picture(x + (width - bar) / 2, y + 10, bar, 12, np.repeat(strip[None], sheet.pixels_of(12), axis=0)),
+        Words(x + (width - bar) / 2 - 10, y + 20.5, left, SMALL, SOFT, "end"),
+        Words(x + (width + bar) / 2 + 10, y + 20.5, right, SMALL, SOFT),
+    ]
 
 
-def titled_heat(evidence: Evidence, side: Side, size: int) -> Image.Image:
-    """Draw the heat map of one side with a title. For a case, the slide with the strongest patch is drawn."""
+def draw_titled_heat(
+    sheet: Sheet, at: tuple[float, float], size: float, evidence: Evidence, side: Side, heat: HeatScale
+) -> float:
+    """Draw the heat map of one side below a title; return the height. Of a case, the slide with the strongest patch."""
     slide_id = side.slide_ids[0]
-    heat = draw_heat(side_thumbnail(side, slide_id, size), evidence, side, slide_id)
-    sheet = Image.new("RGB", (size, heat.height + 50), "white")
-    pen = ImageDraw.Draw(sheet)
+    x, y = at
     several = f", strongest of {len(side.slide_ids)} slides" if len(side.slide_ids) > 1 else ""
-    name = slide_id if several else side.title
-    pen.text((0, 4), clipped(pen, name, lettering(18), size), fill=INK, font=lettering(18))
     about = f"{side.name}, {len(side.patches_on(slide_id))} patches{several}"
-    pen.text((0, 27), clipped(pen, about, lettering(13), size), fill=SOFT, font=lettering(13))
-    sheet.paste(heat, (0, 50))
-    return sheet
+    sheet.items += [
+        Words(x, y + 20, clipped(slide_id if several else side.title, 18, size), 18),
+        Words(x, y + 39, clipped(about, 13, size), 13, SOFT),
+    ]
+    thumbnail = side_thumbnail(side, slide_id, sheet.pixels_of(size))
+    return TITLE_HEIGHT + draw_heat(sheet, (x, y + TITLE_HEIGHT), size, thumbnail, side, slide_id, heat)
 
 
-def _ends(kind: EvidenceKind, low: float, high: float) -> tuple[str, str]:
-    if kind == "pairs":
-        return f"least similar, distance {-low:.4g}", f"{-high:.4g}, most similar"
-    largest = max(abs(low), abs(high))
-    return f"less similar {-largest:+.3g}", f"{largest:+.3g} more similar"
-
-
-def _draw_scale(image: Image.Image, mpp: float) -> None:
-    length, pixels = scale_bar(mpp, image.width)
-    pen, font = ImageDraw.Draw(image), lettering(13)
-    left, bottom = 10, image.height - 12
-    text = length_label(length).replace("µ", "u")  # the font has no µ
-    wide = pen.textlength(text, font=font)
-    pen.rectangle([left - 5, bottom - 22, left + max(pixels, wide) + 5, bottom + 7], fill=(255, 255, 255, 255))
-    pen.rectangle([left, bottom, left + pixels, bottom + 3], fill=INK)
-    pen.text((left, bottom - 20), text, fill=INK, font=font)
+def _draw_scale(sheet: Sheet, left: float, bottom: float, mpp: float, width: float) -> None:
+    """Draw a scale bar in the lower left corner of a slide. mpp: µm per unit."""
+    length, units = scale_bar(mpp, max(1, round(width)))
+    text = length_label(length)
+    x, y = left + 10, bottom - 12
+    wide = max(units, text_width(text, SMALL))
+    sheet.items += [
+        Box(x - 5, y - 19, wide + 10, 28, PAPER),
+        Box(x, y, units, 4, INK),
+        Words(x, y - 5, text, SMALL),
+    ]

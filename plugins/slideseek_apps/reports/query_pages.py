@@ -9,7 +9,6 @@ from slideseek.api import OpenArchive
 from slideseek.archive.archive import Archive
 from slideseek.errors import SlideseekError
 from slideseek.searching.evidence import Explainer
-from slideseek.searching.log_changes import changes_since
 from slideseek.searching.queries import Query
 from slideseek.searching.query_log import LogEntry
 from slideseek.searching.request import Request, Result
@@ -17,6 +16,7 @@ from slideseek.searching.searcher import Answer, Found
 from slideseek.searching.votes import vote
 from slideseek.types import Hit, SlideRecord
 from slideseek_apps.reports.explained_match import Explained, explained
+from slideseek_apps.reports.log_changes import changes_since
 from slideseek_apps.reports.report_page import Report
 from slideseek_apps.reports.search_report import Reported, search_report
 from slideseek_apps.reports.sharing import IDENTIFIED, Sharing
@@ -24,14 +24,15 @@ from slideseek_apps.reports.sharing import IDENTIFIED, Sharing
 
 @dataclass
 class QueryPages:
-    """Collect answers from one archive for a page. sharing: how slides are named on it."""
+    """Collect answers from one archive for a page. sharing: how slides are named on it. opened: its open engines."""
 
     archive: Archive
     with_evidence: bool = True
     sharing: Sharing = IDENTIFIED
+    opened: OpenArchive | None = None
 
     def __post_init__(self) -> None:
-        self._opened = OpenArchive(self.archive)
+        self._opened = self.opened or OpenArchive(self.archive)
 
     def logged(self, entry: LogEntry) -> Reported:
         """Return a query from the log with its logged hits. Evidence is added if a new search gives the same hits."""
@@ -88,10 +89,12 @@ class QueryPages:
 
     def _settings(self, request: Request) -> str:
         """Describe the search. A shareable page only counts the filters: they may name a patient."""
+        marked = ((request.relevant, "marked relevant"), (request.rejected, "marked not relevant"))
+        names = [f"; {what}: {', '.join(map(self.sharing.slide, ids))}" for ids, what in marked if ids]
         if not self.sharing.shareable:
-            return request.settings()
+            return request.settings() + "".join(names)
         plain = replace(request, where=(), options=()).settings()
-        return plain + (f", {len(request.where)} filter(s)" if request.where else "")
+        return plain + (f", {len(request.where)} filter(s)" if request.where else "") + "".join(names)
 
     def _record(self, slide_id: str) -> SlideRecord:
         row = self.archive.catalog.slides.get(slide_id)

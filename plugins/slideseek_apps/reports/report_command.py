@@ -76,7 +76,10 @@ def command(
         first = sharing.slide(shown[0].answer.query.id)
         heading = title or (f"Session {session}" if session else f"Slides like {first}")
         page = pages.page(shown, heading)
-    write_private(output, render_report(page))
+        write_private(output, render_report(page))
+        given = {"report": [one.answer.query.id for one in shown], "identified": identified, "fields": list(fields)}
+        if note := log.note(given | {"output": str(output.absolute())}):
+            say(f"note    {note}")
     for one in shown:
         for note in one.answer.notes:
             say(f"note    {note}")

@@ -12,9 +12,12 @@ from functools import cache
 from importlib import resources
 from typing import Literal
 
+import numpy as np
 from jinja2 import Environment, StrictUndefined, Template
 
+from slideseek.searching.evidence import EvidenceKind
 from slideseek.types import UInt8
+from slideseek_apps.reports.heat_colours import HeatScale
 from slideseek_apps.reports.page_images import jpeg_data_uri, length_label, scale_bar
 
 NUMBER = re.compile(r"(?=.*\d)[\d\s.,%+−±×()\[\]–-]*(s|ms|µs|min|h|bits?|bytes?|B|[kMG]i?B)?|[–-]?")
@@ -60,6 +63,21 @@ class EvidencePanel:
 
 
 @dataclass(frozen=True, slots=True)
+class Legend:
+    """The colour scale of filled patches. low, high: what stands at its ends. gradient: CSS colours, low to high."""
+
+    low: str
+    high: str
+    gradient: str
+
+    @classmethod
+    def of(cls, kind: EvidenceKind, heat: HeatScale) -> Legend:
+        """Return the legend of a scale."""
+        stops = heat.ramp(np.linspace(0, 1, 9))
+        return cls(*heat.ends(kind), ", ".join("#" + bytes(stop.tolist()).hex() for stop in stops))
+
+
+@dataclass(frozen=True, slots=True)
 class HitPanel:
     """One answer: rank counts from 1, smaller distance is more similar.
 
@@ -78,7 +96,7 @@ class QuerySection:
     """One query and its answers, nearest first.
 
     votes: what the hits vote for, such as {"site": "colon (3 of 3)"}. notes: remarks for the reader. asked: date, user
-    and filters.
+    and filters. legend: the scale that all heat maps of the hits share.
     """
 
     query: Panel
@@ -89,6 +107,7 @@ class QuerySection:
     notes: Sequence[str] = ()
     milliseconds: float = 0.0
     asked: str = ""
+    legend: Legend | None = None
 
     @property
     def agreement(self) -> str:

@@ -15,7 +15,8 @@ from slideseek.searching.queries import Query
 from slideseek.searching.searcher import Answer, Found
 from slideseek.searching.votes import FIELD_NAMES, Vote
 from slideseek_apps.reports.explained_match import Explained, Side, patch_pictures
-from slideseek_apps.reports.report_page import EvidencePanel, HitPanel, Match, QuerySection, Report, TextTable
+from slideseek_apps.reports.heat_colours import HeatScale
+from slideseek_apps.reports.report_page import EvidencePanel, HitPanel, Legend, Match, QuerySection, Report, TextTable
 from slideseek_apps.reports.sharing import IDENTIFIED, Sharing
 from slideseek_apps.reports.slide_panels import PATCH_SIDE, Panels
 
@@ -64,16 +65,18 @@ def search_report(
 
 
 def _section(reported: Reported, engine: Engine, panels: Panels, sharing: Sharing) -> QuerySection:
-    answer = reported.answer
+    answer, why = reported.answer, list(reported.evidence.values())
+    heat = HeatScale.over(*(one.hit.parts for one in why))  # one for all hits: a colour means the same on each
     return QuerySection(
         query=panels.query(reported.query) if reported.query else panels.stored(answer.query, engine),
         engine=answer.engine,
         mode=answer.mode,
         votes={FIELD_NAMES[name]: _vote(vote) for name, vote in answer.votes.items()},
-        hits=[_hit(reported, found, engine, panels) for found in answer.found],
+        hits=[_hit(reported, found, engine, panels, heat) for found in answer.found],
         notes=sharing.notes(answer.notes),
         milliseconds=answer.milliseconds,
         asked=reported.asked,
+        legend=Legend.of(why[0].evidence.kind, heat) if why else None,
     )
 
 
@@ -81,10 +84,10 @@ def _vote(vote: Vote) -> str:
     return f"{vote.value} ({vote.agreeing} of {vote.hits}, confidence {vote.confidence:.2f})"
 
 
-def _hit(reported: Reported, found: Found, engine: Engine, panels: Panels) -> HitPanel:
+def _hit(reported: Reported, found: Found, engine: Engine, panels: Panels, heat: HeatScale) -> HitPanel:
     why = reported.evidence.get(found.hit.slide_id)
     agrees = reported.answer.agrees(found)
-    panel = panels.heated(found.record, why.hit, why.evidence.kind) if why else panels.stored(found.record, engine)
+    panel = panels.heated(found.record, why.hit, heat) if why else panels.stored(found.record, engine)
     return HitPanel(found.rank, found.hit.distance, agrees, panel, _evidence(why) if why else None)
 
 
@@ -94,19 +97,26 @@ def _evidence(found: Explained) -> EvidencePanel | None:
     try:
         if evidence.kind == "pairs":
             pairs = evidence.pairs[:MATCHES_SHOWN]
-            queries = patch_pictures(found.query, [pair.query for pair in pairs], PATCH_SIDE)
+            drawn = found.query in found.sides
+            queries = patch_pictures(found.query, [pair.query for pair in pairs], PATCH_SIDE) if drawn else {}
             hits = patch_pictures(found.hit, [pair.hit for pair in pairs], PATCH_SIDE)
-            matches = [Match([queries[pair.query], hits[pair.hit]], f"distance {pair.distance:.6g}") for pair in pairs]
+            pictures = [[*([queries[pair.query].pixels] if drawn else []), hits[pair.hit].pixels] for pair in pairs]
+            matches = [Match(shown, f"distance {pair.distance:.6g}") for shown, pair in zip(pictures, pairs)]
             return EvidencePanel(
                 f"Why: {len(evidence.pairs)} pairs of patches, distance {evidence.value:.6g}",
-                [("Nearest pairs: query patch, hit patch", matches)],
+                [("Nearest pairs: query patch, hit patch" if drawn else "The patch most like the text", matches)],
             )
+        removed = evidence.kind == "removals"
+        what = "without which the distance grows most" if removed else "with the largest contributions"
         groups = [
-            (f"{side.name.capitalize()} patches with the largest contributions", _strongest(found, side))
-            for side in (found.query, found.hit)
+            (f"{side.name.capitalize()} patches {what}, ranked for this slide alone", _strongest(found, side))
+            for side in found.sides
         ]
         return EvidencePanel(
-            f"Why: the contributions of each slide's patches add up to a similarity of {evidence.value:.4f}", groups
+            f"Why: the distance is {evidence.value:.4f}; shown is by how much it grows without a patch"
+            if removed
+            else f"Why: the contributions of each slide's patches add up to a similarity of {evidence.value:.4f}",
+            groups,
         )
     except SlideseekError:
         return None
@@ -117,5 +127,6 @@ def _strongest(found: Explained, side: Side) -> list[Match]:
     pictures = patch_pictures(side, numbers, PATCH_SIDE)
     parts = [float(side.parts[number]) for number in numbers]
     return [
-        Match([pictures[number]], f"{part:+.4f} {found.evidence.share(part)}") for number, part in zip(numbers, parts)
+        Match([pictures[number].pixels], f"{part:+z.4f} {found.evidence.share(part)}".strip())
+        for number, part in zip(numbers, parts)
     ]

@@ -8,12 +8,11 @@ from slideseek.engine import Engine
 from slideseek.errors import SlideseekError
 from slideseek.indexing.stage_cache import StageCache
 from slideseek.interfaces import OpenedSlide
-from slideseek.searching.evidence import EvidenceKind
 from slideseek.searching.patch_squares import PatchSquares
 from slideseek.searching.queries import Query
 from slideseek.types import Patches, SlideRecord, UInt8
 from slideseek_apps.reports.explained_match import PixelSource, Side, open_pixels
-from slideseek_apps.reports.heat_colours import colours
+from slideseek_apps.reports.heat_colours import HeatScale
 from slideseek_apps.reports.report_page import Panel
 from slideseek_apps.reports.sharing import IDENTIFIED, Sharing
 
@@ -44,12 +43,13 @@ class Panels:
         """Return the panel of a query with the patches that were searched, such as those of a region."""
         if query.slide_path is None:
             shown = self._sharing.record(query.record)
-            return Panel(shown.id, {**self._facts(shown), "picture": "a case has several slides"})
+            why = "a case has several slides" if query.squares().slides else "text has none"
+            return Panel(shown.id, {**self._facts(shown), "picture": why})
         return self._make(query.record, PixelSource.of(self._archive, query.record, query.slide_path), query.squares())
 
-    def heated(self, record: SlideRecord, side: Side, kind: EvidenceKind) -> Panel:
+    def heated(self, record: SlideRecord, side: Side, heat: HeatScale) -> Panel:
         """Return the panel of a hit whose patches are coloured by their contribution."""
-        return self._make(record, side.sources[side.slide_ids[0]], side.squares, colours(side.parts, kind))
+        return self._make(record, side.sources[side.slide_ids[0]], side.squares, heat.colours(side.parts))
 
     def _make(
         self,

@@ -54,6 +54,14 @@ def export(session: Session, text: str) -> None:
         write_private(path, render_report(pages.page([shown], f"Slides like {answer.query.id}")))
     else:
         raise UsageError(f"cannot export to {word!r}", "end the name in .csv, .json or .html")
+    given = {
+        "export": "hits",
+        "of": asked.number or asked.request.text,
+        "identified": identified,
+        "output": str(path.absolute()),
+    }
+    if note := open_log(session.archive).note(given):
+        click.echo(f"note    {note}", err=True)
     click.echo(f"wrote {len(asked.answer.found)} hit(s) to {word}")
 
 

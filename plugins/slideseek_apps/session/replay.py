@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from slideseek.archive.archive import Archive
-from slideseek.searching.log_changes import changes_since
 from slideseek.searching.query_log import LogEntry
 from slideseek.searching.request import Request
 from slideseek.searching.searcher import Answer, Searcher
+from slideseek_apps.reports.log_changes import changes_since
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,9 +15,10 @@ from slideseek.searching.request import Request, query_kind
 from slideseek_apps.session.command_spec import Command, nothing_more, split_words
 from slideseek_apps.session.search_session import Session
 
-OPTIONS = ("--region", "--annotation", "--patch", "--case", "--site", "--patient", "--center", "--mpp", "--set")
+FLAGS = ("--patch", "--case", "--text")
+OPTIONS = (*FLAGS, "--region", "--annotation", "--site", "--patient", "--center", "--mpp", "--set")
 SEARCH_USAGE = (
-    "search [QUERY] [--region X,Y,W,H] [--patch] [--case] [--site S] [--patient P] [--center C] [--mpp N]"
+    "search [QUERY] [--region X,Y,W,H] [--patch] [--case] [--text] [--site S] [--patient P] [--center C] [--mpp N]"
     " [--set NAME=VALUE]"
 )
 SWITCH = {"on": True, "off": False}
@@ -142,7 +143,7 @@ def _request(words: list[str], session: Session) -> Request:
     rest: Iterator[str] = iter(words)
     for word in rest:
         name, _, given = word.partition("=")
-        if name in ("--patch", "--case"):
+        if name in FLAGS:
             flags.add(name[2:])
         elif name in OPTIONS:
             value = given or next(rest, "")
@@ -158,9 +159,11 @@ def _request(words: list[str], session: Session) -> Request:
             plain.append(word)
     if not plain and not found and not flags:
         return replace(session.last().request, relevant=(), rejected=(), options=tuple(chosen))
+    if "text" in flags and plain:  # words need no quotes
+        plain = [" ".join(plain)]
     if len(plain) != 1:
         raise UsageError(f"expected one query, not {len(plain)}", "put a name with spaces in quotes")
-    found["kind"] = query_kind(found.get("region"), "patch" in flags, "case" in flags)
+    found["kind"] = query_kind(found.get("region"), "patch" in flags, "case" in flags, "text" in flags)
     if "mpp" in found:
         try:
             found["mpp"] = float(found["mpp"])
@@ -175,7 +178,7 @@ def _unquoted(text: str) -> str:
 
 
 COMMANDS = (
-    Command("search", SEARCH_USAGE, "find slides like a slide, file, region or case", search, ("slide",)),
+    Command("search", SEARCH_USAGE, "find slides like a slide, file, region, case or text", search, ("slide",)),
     Command("where", "where [CONDITION | drop NUMBER | clear]", "add, drop or show filters", where, ("condition",)),
     Command("engine", "engine [NAME]", "search with another engine, or list them", engine, ("engine",)),
     Command("k", "k [NUMBER]", "set the number of hits", count),

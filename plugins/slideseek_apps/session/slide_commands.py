@@ -55,8 +55,8 @@ class SlideCommands:
         target = Path(words[1]) if len(words) == 2 else None
         if target is not None:
             with needs_application("reports", PICTURE):
-                from slideseek_apps.reports.evidence_pictures import require_png, save_png
-            require_png(target)
+                from slideseek_apps.reports.picture_files import require_format, save_picture
+            require_format(target)
         record = session.record(words[0])
         last = session.last()
         query = last.query
@@ -67,12 +67,14 @@ class SlideCommands:
         with needs_application("reports", PICTURE):
             from slideseek_apps.reports.evidence_pictures import evidence_panel
             from slideseek_apps.reports.explained_match import explained
-        panel = evidence_panel(explained(session.archive, query, record, evidence))
+            from slideseek_apps.reports.picture_sheet import PRINT_DPI, UNITS_PER_INCH
+        found = explained(session.archive, query, record, evidence)
+        panel = evidence_panel(found, session.engine, dpi=UNITS_PER_INCH if target is None else PRINT_DPI)
         if target is not None:
-            save_png(panel, target)
+            save_picture(panel, target)
             click.echo(f"wrote {target}")
         else:
-            self._pictures.show(panel)
+            self._pictures.show(panel.pixels())
 
     def commands(self) -> tuple[Command, ...]:
         """Return the commands, bound to this terminal."""

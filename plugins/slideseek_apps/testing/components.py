@@ -11,9 +11,10 @@ from typing import Any, get_args
 from slideseek.boundary import Owner
 from slideseek.errors import PluginError, UsageError
 from slideseek.interfaces import Fingerprinted
-from slideseek.options import AT_QUERY, changed_copy, describe, nested_kind, option_types
+from slideseek.options import AT_QUERY, changed_copy, nested_kind, option_types
 from slideseek.plugins import Kind, interface_errors
 from slideseek_apps.testing.checks import Check, Make, demand, having, prepared, require
+from slideseek_apps.testing.option_descriptions import describe
 
 
 def options_are_fields(make: Make) -> None:

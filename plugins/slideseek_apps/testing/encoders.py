@@ -19,6 +19,7 @@ from slideseek.types import Bag, Code, CodeSpec
 from slideseek_apps.testing.checks import Check, Make, demand, having, prepared, require, require_error
 from slideseek_apps.testing.code_equality import require_same_code, require_same_rows
 from slideseek_apps.testing.components import component_checks
+from slideseek_apps.testing.texts import encoder_text_checks
 from slideseek_apps.testing.toys import toy_bags, toy_images
 from slideseek_apps.testing.training import Toys, encode, fitted, require_equal_encoders, training_checks
 
@@ -58,6 +59,7 @@ def encoder_checks(widths: tuple[int, ...] = WIDTHS, featurizer: Featurizer | No
         *prepared(*having(NeedsFeaturizer, featurizers_are_named)),
         *prepared(*on_widths, every=every),
         *prepared(*on_bags, toys=every[0]),
+        *encoder_text_checks(every[0]),
     )
 
 

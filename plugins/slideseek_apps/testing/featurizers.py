@@ -12,6 +12,7 @@ from slideseek.interfaces import Described, Resizing
 from slideseek.types import FeaturizerCard, Float32, UInt8
 from slideseek_apps.testing.checks import Check, Make, demand, having, prepared, require
 from slideseek_apps.testing.components import component_checks
+from slideseek_apps.testing.texts import featurizer_text_checks
 from slideseek_apps.testing.toys import toy_images
 
 TOLERANCE = 1e-5
@@ -36,7 +37,8 @@ def featurizer_checks(side: int = 64) -> tuple[Check, ...]:
         *having(Described, card_states_the_width),
     )
     capable = (*having(Described, card_is_cheap), *having(Resizing, patches_of_the_side_are_featurized))
-    return component_checks("featurizer") + prepared(width_is_positive, *capable) + prepared(*on_images, side=side)
+    about = component_checks("featurizer") + prepared(width_is_positive, *capable)
+    return about + prepared(*on_images, side=side) + featurizer_text_checks()
 
 
 def width_is_positive(make: Make) -> None:

@@ -73,7 +73,7 @@ def list_plugins(kind: str | None, folder: Path | None, as_json: bool) -> None:
 @json_option
 def show_plugin(name: str, kind: str | None, folder: Path | None, as_json: bool) -> None:
     """Show a component: what it does, where it comes from, and its options with types and defaults."""
-    from slideseek.options import describe, describe_options
+    from slideseek_apps.testing.option_descriptions import describe, describe_options
 
     registry = _registry(folder, SHOWN)
     entry = _find(registry, name, kind, SHOWN)

@@ -11,11 +11,11 @@ from pathlib import Path
 import numpy as np
 
 from slideseek.errors import SlideseekError
+from slideseek.interfaces import OpenedSlide
 from slideseek.slides.slide_errors import first_bytes
 from slideseek.types import UInt8
 from slideseek_apps.testing.checks import Check, Make, demand, prepared, require_error
 from slideseek_apps.testing.components import component_checks
-from slideseek_components.pixels.pyramid import PyramidSlide
 
 STATED_MPP = 0.37
 """µm per pixel that no file is likely to state."""
@@ -70,10 +70,10 @@ def file_is_claimed(make: Make, file: Path) -> None:
 
 
 def file_is_opened_as_a_slide(make: Make, file: Path) -> None:
-    """`open` returns a PyramidSlide with the given id, a size and a resolution in µm per pixel."""
+    """`open` returns a slide with the given id, a size and a resolution in µm per pixel."""
     with make().open(file, "a-slide", 0.5) as slide:
         fix = "return a PyramidSlide, such as an ArraySlide"
-        demand(isinstance(slide, PyramidSlide), type(slide).__name__, fix)
+        demand(isinstance(slide, OpenedSlide), type(slide).__name__, fix)
         demand(slide.id == "a-slide", f"the id {slide.id!r}", "pass slide_id to the slide")
         demand(min(slide.dimensions) > 0, f"a slide of {slide.dimensions} pixels", "state the size of level 0")
         passed = math.isfinite(slide.mpp) and slide.mpp > 0
@@ -128,7 +128,7 @@ def _read(make: Make, file: Path) -> list[UInt8]:
         return found
 
 
-def _corners(slide: PyramidSlide) -> list[tuple[int, int]]:
+def _corners(slide: OpenedSlide) -> list[tuple[int, int]]:
     """Return the top-left corners of squares of 64 pixels: two corners of the slide and its middle."""
     width, height = (max(0, length - 64) for length in slide.dimensions)
     return [(0, 0), (width // 2, height // 2), (width, height)]

@@ -34,7 +34,8 @@ def pickle_in(file: IO[bytes]) -> str:
     """Return "" for a file without a pickle, else the reason; also checks zip archives and arrays."""
     start = file.read(6)
     file.seek(0)
-    if start.startswith(_PICKLE_STARTS):
+    # No instruction of a pickle is 0: a safetensors file with a header of 640 bytes starts with 0x80, 2, 0.
+    if start.startswith(_PICKLE_STARTS) and start[2:3] != b"\0":
         return "starts like a pickle"
     if start == b"\x93NUMPY":
         try:

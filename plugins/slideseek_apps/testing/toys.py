@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slideseek.types import Bag, Code, CodeSpec, Float32, UInt8
+from slideseek_apps.testing.toy_slides import ToySlide
 
 if TYPE_CHECKING:
     from slideseek.interfaces import Slide
@@ -92,14 +93,12 @@ def toy_slide(
     is grainy, like scanned glass. centre: place of the ellipse, 0 in the middle, 1 at the lower right corner, so that
     the tissue touches the border. scan_mpp: the same glass scanned at another resolution, `mpp` times a power of 2.
     """
-    from slideseek_components.pixels.array_slide import ArraySlide
-
     pixels, scan = _slide_pixels(seed, width, height, tissue, glass, centre), scan_mpp or mpp
     if scan < mpp:
         pixels = frozen(pixels.repeat(round(mpp / scan), axis=0).repeat(round(mpp / scan), axis=1))
     elif scan > mpp:
         pixels = frozen(np.ascontiguousarray(pixels[:: round(scan / mpp), :: round(scan / mpp)]))
-    return ArraySlide(pixels, mpp=scan, slide_id=slide_id)
+    return ToySlide(pixels, scan, slide_id)
 
 
 def toy_codes(spec: CodeSpec, seed: int = 0, n: int = 20, space: str = "", prefix: str = "slide") -> tuple[Code, ...]:

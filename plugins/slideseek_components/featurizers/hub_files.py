@@ -78,11 +78,11 @@ def _file(repository: str, file: str, revision: str) -> Path:
     if found := _in_cache(repository, file, revision):
         return found
     if not hub.constants.HF_HUB_OFFLINE:
-        _reach(hub.constants.ENDPOINT)
+        reach(hub.constants.ENDPOINT)
     return Path(hub.hf_hub_download(repository, file, revision=revision))
 
 
-def _reach(endpoint: str) -> None:
+def reach(endpoint: str) -> None:
     """Raise OSError if the hub does not accept a connection. Behind a proxy only its client can find out."""
     if getproxies():
         return

@@ -35,7 +35,12 @@ def place(network: Network, device: torch.device) -> Network:
 
 
 def run(
-    network: nn.Module, images: UInt8, prepare: Callable[[UInt8], Float32], width: int, device: torch.device, batch: int
+    network: Callable[[Tensor], Tensor],
+    images: UInt8,
+    prepare: Callable[[UInt8], Float32],
+    width: int,
+    device: torch.device,
+    batch: int,
 ) -> Float32:
     """Return float32 (n, width): the output of `network` for the n prepared images.
 
@@ -53,7 +58,7 @@ def run(
         prepared = np.stack([prepare(image).transpose(1, 2, 0) for image in images[start : start + step]])
         pixels = torch.from_numpy(prepared).permute(0, 3, 1, 2).to(device)
         with torch.inference_mode():
-            output: Tensor = network(pixels)
+            output = network(pixels)
         rows[start : start + step] = output.float().cpu().numpy()
 
     starts = range(0, len(images), step)

@@ -43,6 +43,9 @@ from .shards import (
 BATCH = 10_000
 """Slides that are loaded in one transaction."""
 
+SAMPLED, SAMPLED_SHARE = 2000, 0.1
+"""Rows of the sample that bounds the distance of the last hit, and the share of a table that it may be at most."""
+
 CONNECT_SECONDS = 4
 INLINE_BYTES = 7_500
 """Bytes of a code up to which a row surely fits a page of 8 kB."""
@@ -81,6 +84,7 @@ class PostgresShard(Shard):
         self.source, self.limits, self.pool = source, limits, pool
         self.table = f"{limits.schema}.{place}"
         self._shape: Shape | None = None
+        self._slides = 0
 
     @property
     def name(self) -> str:  # type: ignore[override]
@@ -183,6 +187,7 @@ class PostgresShard(Shard):
         what = "count(*), mod(coalesce(sum(code_seal::numeric + record_seal), 0), 9223372036854775808)"
         where = conditions((), token, None, [])
         slides, total = self._all(f"SELECT {what} FROM {self.table} WHERE part = 0 AND {where}")[0]
+        self._slides = slides
         return State(slides, int(total))
 
     def codes(self, slide_ids: Sequence[str], token: int) -> Iterator[Code]:
@@ -202,9 +207,10 @@ class PostgresShard(Shard):
         query = self._value(code.rows[0])
         if shape.kind == "bits":
             order = "d" if self.limits.hnsw else "d, id"
-            what = f"SELECT id, code <~> %s AS d FROM {self.table} WHERE {conditions(where, token, code.space, given)}"
-            found = self._all(f"{what} ORDER BY {order} LIMIT {k}", [query, *given])
-            return nearest(found, k)
+            passing = conditions(where, token, code.space, given)
+            what = f"SELECT id, code <~> %s AS d FROM {self.table} WHERE {passing}"
+            bound, more = self._bound(query, k, passing, given)
+            return nearest(self._all(f"{what} {bound} ORDER BY {order} LIMIT {k}", [query, *given, *more]), k)
         distance = "code <=> %s" if self.limits.hnsw else "coalesce(nullif(code <=> %s, 'NaN'), 1)"
         what = f"SELECT {distance} AS d, id, code FROM {self.table} WHERE"
         what = f"{what} {conditions(where, token, code.space, given)} ORDER BY d LIMIT"
@@ -218,6 +224,20 @@ class PostgresShard(Shard):
             return []
         exact = cosine_distances(code.rows, np.stack([unpacked(value, shape) for _, (_, value) in rough]))[0]
         return nearest(((slide_id, float(d)) for (_, (slide_id, _)), d in zip(rough, exact, strict=True)), k)
+
+    def _bound(self, query: _Binary, k: int, passing: str, given: Sequence[Any]) -> tuple[str, list[Any]]:
+        """Return a condition that all k nearest pass, and its parameters; "" for a small table.
+
+        No hit is farther than the k-th of a sample. Few rows are as near, so few are sorted: that is a third of the
+        time of a search.
+        """
+        rows = max(SAMPLED, 50 * k)
+        if self.limits.hnsw or rows > SAMPLED_SHARE * self._slides:
+            return "", []
+        table = f"{self.table} TABLESAMPLE SYSTEM ({100 * rows / self._slides:.6f})"
+        sample = f"SELECT code <~> %s AS d FROM {table} WHERE {passing} ORDER BY d LIMIT {k}"
+        last = f"SELECT CASE count(*) WHEN {k} THEN max(d) ELSE 'Infinity' END FROM ({sample}) AS sample"
+        return f"AND code <~> %s <= ({last})", [query, query, *given]
 
     def _sets(
         self, code: Code, k: int, where: Sequence[Filter], token: int, direction: Direction

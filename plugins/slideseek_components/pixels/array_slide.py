@@ -30,7 +30,7 @@ class ArraySlide(PyramidSlide):
         height, width = array.shape[:2]
         resolution = mpp if isinstance(mpp, Resolution) else resolve({}, mpp, slide_id)
         super().__init__(slide_id, [Level(width, height, 1.0)], resolution, format=format)
-        self._array = array
+        self._array, self._nbytes = array, array.nbytes
 
     def _read_level(self, level: int, xy: tuple[int, int], size: tuple[int, int]) -> Image.Image:
         (x, y), (width, height) = xy, size

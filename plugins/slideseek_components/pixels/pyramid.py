@@ -20,7 +20,7 @@ from slideseek.boundary import Owner
 from slideseek.errors import RegionError, SlideError
 from slideseek.interfaces import OpenedSlide
 from slideseek.slides.limits import MAX_OUTPUT_PIXELS, MAX_SOURCE_PIXELS
-from slideseek.types import UInt8
+from slideseek.types import SlideFacts, UInt8
 from slideseek_components.pixels.levels import NEAR_ENOUGH, Box, Level, Placement, Window, choose_level
 from slideseek_components.pixels.resampling import blocks, flatten, quarters, resize
 from slideseek_components.pixels.resolution import Resolution
@@ -61,6 +61,7 @@ class PyramidSlide(ABC):
         self.owner: Owner | None = None
         self.read_by = ""
         self.addresses = tuple(addresses or (level.downsample for level in levels))
+        self._nbytes = 0
         self._closed = False
         self._counting = threading.Lock()
 
@@ -78,6 +79,12 @@ class PyramidSlide(ABC):
     def notes(self) -> tuple[str, ...]:
         """Notes about this slide for the user."""
         return self.resolution.notes
+
+    @property
+    def facts(self) -> SlideFacts:
+        """What is known about the slide besides its pixels."""
+        of = self.resolution
+        return SlideFacts(self.format, self.objective, (of.mpp_x, of.mpp_y), of.source, self.levels, self._nbytes)
 
     def add_notes(self, notes: Sequence[str]) -> None:
         """Add notes on how the slide was opened."""
@@ -116,13 +123,21 @@ class PyramidSlide(ABC):
         It is made from the pyramid, never from the label, macro or thumbnail images stored with it. Regions that
         cannot be decoded show the background and are counted in `unreadable`.
         """
+        width, height = self.dimensions
+        size, scale = self.thumbnail_size(side), max(1.0, max(width, height) / side)
+        level = choose_level(self.levels, scale)
+        coarse = None if self._closed else self._read_coarse(level, scale / self.levels[level].downsample)
+        if coarse is not None:
+            return np.array(resize(*coarse, size))
+        return self._render(Box(0, 0, width, height), size, level, spare_damage=True)[0]
+
+    def thumbnail_size(self, side: int) -> tuple[int, int]:
+        """Return the width and height of a thumbnail."""
         if not 1 <= side <= math.isqrt(MAX_OUTPUT_PIXELS):
             raise ValueError(f"thumbnail: side must be between 1 and {math.isqrt(MAX_OUTPUT_PIXELS)}, not {side}")
         width, height = self.dimensions
         scale = max(1.0, max(width, height) / side)
-        size = max(1, round(width / scale)), max(1, round(height / scale))
-        level = choose_level(self.levels, scale)
-        return self._render(Box(0, 0, width, height), size, level, spare_damage=True)[0]
+        return max(1, round(width / scale)), max(1, round(height / scale))
 
     def nearest_side(self, side: int) -> int:
         """Return the side near `side`, at least 0.8 of it, at which a thumbnail needs the fewest pixels decoded.
@@ -133,6 +148,9 @@ class PyramidSlide(ABC):
         longest = max(self.dimensions)
         level = self.levels[choose_level(self.levels, NEAR_ENOUGH * longest / side)]
         return min(side, math.floor(longest / level.downsample))
+
+    def interrupt(self) -> None:  # noqa: B027 - most readers cannot
+        """Make reads in progress fail, where the reader can; others go on to their end."""
 
     def close(self) -> None:
         """Release the file; reading afterwards raises `SlideError`."""
@@ -150,6 +168,13 @@ class PyramidSlide(ABC):
 
         The region may extend beyond the level: pixels outside are transparent.
         """
+
+    def _read_coarse(self, level: int, scale: float) -> tuple[Image.Image, Box] | None:
+        """Return a level as a smaller RGB image, reduced by at most `scale`, and the box of it that the level fills.
+
+        For a reader that can decode less than all pixels; by default none can.
+        """
+        return None
 
     def _render(self, box: Box, size: tuple[int, int], level: int, *, spare_damage: bool = False) -> tuple[UInt8, int]:
         """Return `box` (level-0 pixels, may be fractional) resampled to `size` (w, h), and the number of filled pixels.

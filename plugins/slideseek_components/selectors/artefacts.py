@@ -10,10 +10,9 @@ from PIL import Image
 from scipy import ndimage
 
 from slideseek.types import Float32, Float64, Mask, Patches, UInt8
-from slideseek_components.selectors.pen_and_debris import black_debris, pen_ink
+from slideseek_components.selectors.image_masks import ImageMasks
 from slideseek_components.selectors.pixel_colours import grey, smoothed
 from slideseek_components.selectors.stain_kind import is_dark, stain_kind
-from slideseek_components.selectors.tissue_threshold import stained
 
 MAX_SIDE = 512
 """Most pixels per side that are looked at: artefacts are large, and time grows with the pixels."""
@@ -62,26 +61,29 @@ class Appraisal:
         return {name: _shares(mask, corner, corner + side, dimensions) for name, mask in self.masks.items()}
 
 
-def appraise(thumbnail: UInt8, mpp: float) -> Appraisal:
+def appraise(thumbnail: UInt8, mpp: float, masks: ImageMasks | None = None) -> Appraisal:
     """Look for a stain and artefacts on a thumbnail, RGB uint8 (h, w, 3) of `mpp` µm per pixel.
 
-    Fluorescence has none of these artefacts. Debris is what is black or grey: rims of bubbles, dirt.
+    masks: those of the thumbnail, if they are known. Fluorescence has none of these artefacts. Debris is what is black
+    or grey: rims of bubbles, dirt.
     """
     shrink = max(1, -(-max(thumbnail.shape[:2]) // MAX_SIDE))
-    rgb = np.asarray(Image.fromarray(thumbnail).reduce(shrink)) if shrink > 1 else thumbnail
+    if shrink > 1 or masks is None:
+        masks = ImageMasks(np.asarray(Image.fromarray(thumbnail).reduce(shrink)) if shrink > 1 else thumbnail)
+    rgb = masks.rgb
     nothing = np.zeros(rgb.shape[:2], dtype=np.bool_)
     if is_dark(rgb):
         return Appraisal("fluorescence", dict.fromkeys(ARTEFACTS, nothing), nothing)
-    ink, debris = pen_ink(rgb), black_debris(rgb)
-    tissue = np.asarray(stained(rgb) & ~ink, dtype=np.bool_)
+    ink, debris = masks.ink, masks.debris
+    tissue = np.asarray(masks.stained & ~ink, dtype=np.bool_)
     if np.count_nonzero(tissue & debris) > _MOSTLY * np.count_nonzero(tissue):
         debris = nothing
     coloured = tissue & ~debris
-    stain = stain_kind(rgb, coloured)
-    masks = {"pen": ink, "debris": ndimage.binary_opening(debris & ~ink, iterations=_DEBRIS_CORE)}
+    stain = stain_kind(rgb, coloured, masks.hsv)
+    found = {"pen": ink, "debris": ndimage.binary_opening(debris & ~ink, iterations=_DEBRIS_CORE)}
     if stain not in CHROMOGENS:
-        masks["folds"] = folds(rgb, coloured, mpp * shrink)
-    return Appraisal(stain, masks, tissue)
+        found["folds"] = folds(rgb, coloured, mpp * shrink)
+    return Appraisal(stain, found, tissue)
 
 
 def folds(rgb: UInt8, tissue: Mask, mpp: float) -> Mask:

@@ -116,7 +116,8 @@ class TissueSelector(TissueFinder, OffersPatches, PatchSized, ChecksFocus, ABC):
         mpps = [np.full(len(xy), mpp) for xy, mpp in zip(corners, (self.mpp, *self.also_mpp))]
         xy, mpp = np.concatenate(corners), np.concatenate(mpps)
         patches = Patches(grid.slide_id, xy, self.size, mpp, grid.tissue_um2, grid.left_out_um2)
-        seen = appraise(grid.thumbnail, slide.mpp * slide.dimensions[0] / grid.thumbnail.shape[1])
+        mpp_seen = slide.mpp * slide.dimensions[0] / grid.thumbnail.shape[1]
+        seen = appraise(grid.thumbnail, mpp_seen, grid.masks)
         return replace(patches, measured=seen.measured(), scores=seen.scores(patches, slide.mpp, slide.dimensions))
 
     def blur_um(self, images: UInt8, mpp: Float64, slide_mpp: float) -> Float32:

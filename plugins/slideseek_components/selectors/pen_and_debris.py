@@ -6,7 +6,7 @@ import numpy as np
 from scipy import ndimage
 
 from slideseek.types import Float32, Mask, UInt8
-from slideseek_components.selectors.pixel_colours import hsv, roughness, smoothed
+from slideseek_components.selectors.pixel_colours import Hsv, hsv, roughness, smoothed
 
 _FLAT = 1.5
 """Variation in grey levels of a film of ink on glass; tissue varies by 3 to 10."""
@@ -21,14 +21,14 @@ _CELLS = 8
 """Pixels around one in which brown and blue cells count as its neighbours."""
 
 
-def pen_ink(rgb: UInt8) -> Mask:
-    """Return bool (h, w), true on green, blue, red and black marker ink.
+def pen_ink(rgb: UInt8, colours: Hsv | None = None) -> Mask:
+    """Return bool (h, w), true on green, blue, red and black marker ink. colours: of `hsv`, if they are known.
 
     Green to cyan is not a stain of tissue. Blue and red are ink where they are purer than haematoxylin (hue 240 to 290)
     and eosin (300 to 350) ever are, or where a thinner colour is flat, as only a film on glass is. A stroke thin
     enough to show the tissue below counts as tissue.
     """
-    hue, saturation, value = hsv(rgb)
+    hue, saturation, value = colours or hsv(rgb)
     flat = roughness(smoothed(rgb), 3) < _FLAT
     green = (hue > 70) & (hue < 190) & (saturation > 0.20)
     bluish = (hue >= 190) & (hue < 240)
@@ -55,12 +55,12 @@ def _lakes(colour: Mask) -> Mask:
     return np.asarray(ndimage.distance_transform_edt(~core) <= radius, dtype=np.bool_)
 
 
-def black_debris(rgb: UInt8) -> Mask:
+def black_debris(rgb: UInt8, colours: Hsv | None = None) -> Mask:
     """Return bool (h, w), true on grey to black without colour: rims of bubbles, dirt, edges of the cover slip.
 
-    Dark DAB is tissue.
+    Dark DAB is tissue. colours: of `hsv`, if they are known.
     """
-    hue, saturation, value = hsv(rgb)
+    hue, saturation, value = colours or hsv(rgb)
     white = max(0.5, float(np.percentile(value, 99)))
     dark = (saturation < 0.10) & (value < 0.70 * white)
     chromogen = _dark_chromogen(rgb, hue, saturation)

@@ -5,7 +5,7 @@ Images are split into planes (3, h, w): sums and extremes over a last axis of th
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,8 +13,11 @@ from scipy import ndimage
 
 from slideseek.types import Float32, UInt8
 
+Hsv: TypeAlias = tuple[Float32, Float32, Float32]
+"""What `hsv` returns."""
 
-def hsv(rgb: UInt8) -> tuple[Float32, Float32, Float32]:
+
+def hsv(rgb: UInt8) -> Hsv:
     """Return hue in degrees [0, 360), saturation and value in [0, 1], each float32 (h, w), of uint8 (h, w, 3)."""
     planes: Float32 = np.moveaxis(rgb, 2, 0).astype(np.float32)
     r, g, b = planes

@@ -22,7 +22,7 @@ TOLERANCE = 1e-4
 def small_kmeans(points: Float64, k: int, seed: int, starts: int) -> tuple[Int64, Float64] | None:
     """Cluster `points` (n, d) and return the cluster of each, int64 (n,), and the centres, float64 (k, d).
 
-    None if a cluster ran empty on the way, which is rare: scikit-learn has rules for it.
+    None if clusters ran empty and no other can give a point away.
     """
     middle = points.mean(axis=0)
     x = np.ascontiguousarray(points - middle)
@@ -32,7 +32,7 @@ def small_kmeans(points: Float64, k: int, seed: int, starts: int) -> tuple[Int64
     running = np.arange(starts)
     for _ in range(ITERATIONS):
         assigned = _nearest(x, centres[running])
-        means = _means(x, assigned, k)
+        means = _means(x, assigned, centres[running])
         if means is None:
             return None
         settled = (assigned == labels[running]).all(axis=1)
@@ -58,26 +58,30 @@ def _first_centres(x: Float64, k: int, seed: int, starts: int) -> Int64:
     turned = x.T
 
     def distances(among: Int64) -> Float64:
-        found = -2 * (x[among] @ turned)
-        found += norms[among][:, None]
+        found: Float64 = np.matmul(
+            x[among], turned
+        )  # of each start by itself, as scikit-learn does: the same last bits
+        found *= -2
+        found += norms[among][..., None]
         found += norms
         return np.maximum(found, 0, out=found)
 
     uniform = np.full(len(x), 1 / len(x)).cumsum()
     chosen = np.empty((starts, k), dtype=np.int64)
     chosen[:, 0] = np.minimum(np.searchsorted(uniform / uniform[-1], draws[:, 0], side="right"), len(x) - 1)
-    ones = np.ones((len(x), 1))
-    for start in range(starts):
-        closest = distances(chosen[start, :1])[0]
-        potential = float(closest @ ones[:, 0])
-        for number in range(1, k):
-            at = 1 + (number - 1) * trials
-            among = np.searchsorted(np.cumsum(closest), draws[start, at : at + trials] * potential)
-            np.minimum(among, len(x) - 1, out=among)
-            after = np.minimum(closest, distances(among))
-            potentials = after @ ones
-            best = int(potentials.argmin())
-            chosen[start, number], closest, potential = among[best], after[best], float(potentials[best, 0])
+    ones, each = np.ones((len(x), 1)), np.arange(starts)
+    closest = distances(chosen[:, :1])[:, 0]
+    potential = np.array([one @ ones[:, 0] for one in closest])
+    for number in range(1, k):
+        at = 1 + (number - 1) * trials
+        reached, wanted = np.cumsum(closest, axis=1), draws[:, at : at + trials] * potential[:, None]
+        among = np.stack([np.searchsorted(*pair) for pair in zip(reached, wanted)])
+        np.minimum(among, len(x) - 1, out=among)
+        after = distances(among)
+        np.minimum(after, closest[:, None], out=after)
+        potentials = np.matmul(after, ones)[..., 0]
+        best = potentials.argmin(axis=1)
+        chosen[:, number], closest, potential = among[each, best], after[each, best], potentials[each, best]
     return chosen
 
 
@@ -88,15 +92,28 @@ def _nearest(x: Float64, centres: Float64) -> Int64:
     return np.asarray(np.argmin(to_centres, axis=2), dtype=np.int64)
 
 
-def _means(x: Float64, labels: Int64, k: int) -> Float64 | None:
-    """Return the mean of every cluster, (starts, k, d); None if one is empty."""
-    starts = len(labels)
+def _means(x: Float64, labels: Int64, centres: Float64) -> Float64 | None:
+    """Return the mean of every cluster, (starts, k, d); None if one stays empty. centres: (starts, k, d), of before."""
+    starts, k, _ = centres.shape
     slots = (labels + np.arange(starts)[:, None] * k).ravel()
-    counts = np.bincount(slots, minlength=starts * k)
-    if not counts.all():
-        return None
-    sums = [np.bincount(slots, weights=np.tile(column, starts), minlength=starts * k) for column in x.T]
-    return (np.stack(sums, axis=1) * (1.0 / counts)[:, None]).reshape(starts, k, -1)
+    counts = np.bincount(slots, minlength=starts * k).reshape(starts, k)
+    columns = [np.bincount(slots, weights=np.tile(column, starts), minlength=starts * k) for column in x.T]
+    sums = np.stack(columns, axis=1).reshape(starts, k, -1)
+    for start in np.flatnonzero((counts == 0).any(axis=1)):
+        _fill_empty(x, labels[start], centres[start], sums[start], counts[start])
+    return sums * (1.0 / counts)[..., None] if counts.all() else None
+
+
+def _fill_empty(x: Float64, labels: Int64, centres: Float64, sums: Float64, counts: Int64) -> None:
+    """Move the points farthest from their centres to the empty clusters, in `sums` (k, d) and `counts` (k,)."""
+    empty = np.flatnonzero(counts == 0)
+    away = ((x - centres[labels]) ** 2).sum(axis=1)
+    farthest = np.argpartition(away, -len(empty))[: -len(empty) - 1 : -1]
+    for cluster, point in zip(empty, farthest) if away.any() else ():
+        sums[labels[point]] -= x[point]
+        sums[cluster] = x[point]
+        counts[labels[point]] -= 1
+        counts[cluster] = 1
 
 
 def _best(x: Float64, centres: Float64, labels: Int64) -> int:

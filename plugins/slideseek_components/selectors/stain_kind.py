@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from slideseek.types import Mask, UInt8
-from slideseek_components.selectors.pixel_colours import hsv
+from slideseek_components.selectors.pixel_colours import Hsv, hsv
 
 HUES = {"brown": (8, 60), "green": (60, 190), "blue": (190, 265), "purple": (265, 310), "pink": (310, 345)}
 """Hues in degrees, from and up to; red is what is left, from 345 over 0 to 8."""
@@ -30,16 +30,16 @@ def is_dark(rgb: UInt8) -> bool:
     return bool(np.median(rim) < _DARK and np.median(rgb.max(axis=2)) < 2 * _DARK)
 
 
-def stain_kind(rgb: UInt8, tissue: Mask) -> str:
+def stain_kind(rgb: UInt8, tissue: Mask, colours: Hsv | None = None) -> str:
     """Return `he`, `ihc` (DAB), `ihc-red`, `special` or `fluorescence`; "" if the colours do not tell.
 
-    rgb: a thumbnail, uint8 (h, w, 3). tissue: bool (h, w). DAB is brown on a blue counterstain, red chromogens are red
-    on blue without the purple that eosin over haematoxylin gives. Blue alone is the pale counterstain of a negative
-    IHC, or a special stain if it is strong. Dark without colour is a silver stain.
+    rgb: a thumbnail, uint8 (h, w, 3). tissue: bool (h, w). colours: of `hsv`, if they are known. DAB is brown on a blue
+    counterstain, red chromogens are red on blue without the purple that eosin over haematoxylin gives. Blue alone is
+    the pale counterstain of a negative IHC, or a special stain if it is strong. Dark without colour is a silver stain.
     """
     if is_dark(rgb):
         return "fluorescence"
-    hue, saturation, value = (part[tissue] for part in hsv(rgb))
+    hue, saturation, value = (part[tissue] for part in colours or hsv(rgb))
     if hue.size < _FEW:
         return ""
     coloured = saturation > _COLOURED

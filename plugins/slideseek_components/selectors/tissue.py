@@ -15,9 +15,9 @@ from scipy import ndimage
 from slideseek.interfaces import Outlined, Slide
 from slideseek.slides.geojson import mask_from_geojson
 from slideseek.types import Mask, UInt8
-from slideseek_components.selectors.pen_and_debris import black_debris, pen_ink
+from slideseek_components.selectors.image_masks import ImageMasks
 from slideseek_components.selectors.pixel_colours import extremes, grey
-from slideseek_components.selectors.tissue_threshold import otsu, stained
+from slideseek_components.selectors.tissue_threshold import otsu
 
 TissueMethod: TypeAlias = Literal["hsv-otsu", "yottixel-hsd", "fluorescence"]
 
@@ -50,6 +50,7 @@ def slide_tissue(
     exclude_pen: bool,
     exclude_debris: bool = True,
     max_hole: float = HOLE_UM2,
+    masks: ImageMasks | None = None,
 ) -> Mask:
     """Return bool (h, w), true where `thumbnail`, RGB uint8 (h, w, 3) of the whole of `slide`, shows tissue.
 
@@ -62,7 +63,7 @@ def slide_tissue(
     is_crop = width * height * slide.mpp**2 < CROP_UM2
     mpp = None if is_crop else slide.mpp * width / thumbnail.shape[1]
     without = {"exclude_pen": exclude_pen, "exclude_debris": exclude_debris}
-    return tissue_mask(thumbnail, method=method, mpp=mpp, max_hole=max_hole, **without)
+    return tissue_mask(thumbnail, method=method, mpp=mpp, max_hole=max_hole, masks=masks, **without)
 
 
 def tissue_mask(
@@ -73,15 +74,16 @@ def tissue_mask(
     exclude_debris: bool = True,
     mpp: float | None = None,
     max_hole: float = HOLE_UM2,
+    masks: ImageMasks | None = None,
 ) -> Mask:
     """Return bool (h, w), true where a thumbnail shows tissue.
 
-    rgb: uint8 (h, w, 3). method: `hsv-otsu` (saturation and optical density against the glass of the slide),
-    `yottixel-hsd` (Yottixel's rule) or `fluorescence` (bright on dark). exclude_pen: leave out marker ink.
-    exclude_debris: leave out dust and the black rims of bubbles. mpp: µm per pixel of the thumbnail; dust and holes are
-    then judged by their area in µm². max_hole: the largest gap in µm² that counts as tissue; a patch smaller than
-    that could lie in a lumen and show only glass. Pen and bubble rims do not occur in fluorescence, so only dust is
-    left out there.
+    rgb: uint8 (h, w, 3). method: `hsv-otsu` (saturation and optical density against the glass of the slide), `yottixel-
+    hsd` (Yottixel's rule) or `fluorescence` (bright on dark). exclude_pen: leave out marker ink. exclude_debris: leave
+    out dust and the black rims of bubbles. mpp: µm per pixel of the thumbnail; dust and holes are then judged by their
+    area in µm². max_hole: the largest gap in µm² that counts as tissue; a patch smaller than that could lie in a lumen
+    and show only glass. masks: those of `rgb`, if they are used again. Pen and bubble rims do not occur in
+    fluorescence, so only dust is left out there.
     """
     if rgb.dtype != np.uint8 or rgb.ndim != 3 or rgb.shape[2] != 3:
         raise ValueError(f"rgb must be uint8 (h, w, 3), not {rgb.dtype} {rgb.shape}")
@@ -93,27 +95,31 @@ def tissue_mask(
         return np.zeros(rgb.shape[:2], dtype=np.bool_)
     shrink = max(1.0, max(rgb.shape) / MAX_SIDE)
     size = max(1, round(rgb.shape[1] / shrink)), max(1, round(rgb.shape[0] / shrink))
-    small = rgb if shrink == 1 else np.asarray(Image.fromarray(rgb).resize(size, Image.Resampling.BOX))
+    if shrink > 1 or masks is None:
+        masks = ImageMasks(rgb if shrink == 1 else np.asarray(Image.fromarray(rgb).resize(size, Image.Resampling.BOX)))
     area = size[0] * size[1]
     pixel = (mpp * shrink) ** 2 if mpp else 0.0
     hole = min(max_hole, HOLE_UM2) / pixel if pixel else min(HOLE_SHARE * area, MAX_HOLE_PIXELS)
     speck = SPECK_UM2 / pixel if pixel else min(SPECK_SHARE * area, MAX_SPECK_PIXELS)
-    mask = _mask(small, method, exclude_pen, exclude_debris, hole, speck if exclude_debris else 0.0)
+    mask = _mask(masks, method, exclude_pen, exclude_debris, hole, speck if exclude_debris else 0.0)
     if shrink == 1:
         return mask
     return np.asarray(Image.fromarray(mask).resize(rgb.shape[1::-1], Image.Resampling.NEAREST), dtype=np.bool_)
 
 
-def _mask(rgb: UInt8, method: TissueMethod, exclude_pen: bool, exclude_debris: bool, hole: float, speck: float) -> Mask:
+def _mask(
+    seen: ImageMasks, method: TissueMethod, exclude_pen: bool, exclude_debris: bool, hole: float, speck: float
+) -> Mask:
     """Return the mask of a thumbnail of bounded size; `hole` and `speck` are areas in its pixels."""
+    rgb = seen.rgb
     if method == "fluorescence":
         return _tidy(_bright_on_dark(rgb), speck, hole)
-    mask = stained(rgb) if method == "hsv-otsu" else _hsd(rgb)
+    mask = seen.stained if method == "hsv-otsu" else _hsd(rgb)
     if exclude_debris and not _is_grey(rgb):
-        mask &= ~black_debris(rgb)
+        mask = mask & ~seen.debris
     if not exclude_pen:
         return _tidy(mask, speck, hole)
-    ink = pen_ink(rgb)
+    ink = seen.ink
     # Ink is removed before and after: it must not enclose a hole or be filled like one.
     return drop_small(_tidy(mask & ~ink, speck, hole) & ~ink, speck)
 

@@ -12,6 +12,7 @@ from slideseek.interfaces import Pyramidal, Slide
 from slideseek.types import Float64, Int32, Int64, UInt8
 from slideseek_components.selectors.cell_sums import cell_means, each_mean, painted, spans
 from slideseek_components.selectors.fitted_grid import fitted_cells
+from slideseek_components.selectors.image_masks import ImageMasks
 from slideseek_components.selectors.tissue import TissueMethod, slide_tissue
 
 THUMBNAIL_MPP = 8.0
@@ -41,7 +42,7 @@ class TissueGrid:
     row, col: int32 (n,), place in the grid; the nearest one if cells are fitted to the tissue. cover: float64 (n,),
     tissue share of the part inside the slide. thumbnail: RGB uint8 (h, w, 3), the whole slide at low resolution.
     tissue_um2: area of the tissue found, and left_out_um2: of its part in no cell. regular: whether cells lie in rows
-    and columns.
+    and columns. masks: those of the thumbnail, as far as they are known.
     """
 
     slide_id: str
@@ -57,6 +58,7 @@ class TissueGrid:
     tissue_um2: float = 0.0
     left_out_um2: float = 0.0
     regular: bool = True
+    masks: ImageMasks | None = field(default=None, repr=False)
 
     def __len__(self) -> int:
         return len(self.xy)
@@ -114,7 +116,8 @@ def tissue_grid(
         side = slide.nearest_side(side) if isinstance(slide, Pyramidal) else side
     thumbnail = slide.thumbnail(side)
     # A quarter of a cell: a cell never counts as tissue because of a filled gap.
-    mask = slide_tissue(slide, thumbnail, tissue, exclude_pen, exclude_debris, max_hole=0.25 * (size * mpp) ** 2)
+    masks, hole = ImageMasks(thumbnail), 0.25 * (size * mpp) ** 2
+    mask = slide_tissue(slide, thumbnail, tissue, exclude_pen, exclude_debris, max_hole=hole, masks=masks)
     if anchor == "tissue":
         xy, cover = fitted_cells(mask, (width, height), extent, overlap, min_tissue, represent)
         row, col = np.rint(xy[:, ::-1].T / (extent * (1 - overlap))).astype(np.int64)
@@ -146,6 +149,7 @@ def tissue_grid(
         tissue_um2=float(np.count_nonzero(mask) * pixel),
         left_out_um2=float(np.count_nonzero(mask & ~held) * pixel),
         regular=anchor == "slide",
+        masks=masks,
     )
 
 

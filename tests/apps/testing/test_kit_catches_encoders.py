@@ -17,6 +17,7 @@ from slideseek.interfaces import (
     BatchEncoder,
     Checkpointed,
     Encoder,
+    EncodesText,
     Featurizer,
     Fingerprinted,
     NeedsFeaturizer,
@@ -635,9 +636,54 @@ class AnyCheckpoint(Steps):
         return state["epoch"], np.array(state["mean"])
 
 
-CORRECT = (MeanSign, Barcodes, Centred, Spread, Wraps, ForOneFeaturizer, Explained, Steps)
+@dataclass
+class Worded(Mean, EncodesText):
+    """The mean of the features, and text by its letters."""
+
+    def encode_text(self, texts: Sequence[str]) -> Any:
+        rows = [[ord(text[i % len(text)]) for i in range(16)] for text in texts]
+        return np.array(rows, np.float32).reshape(len(texts), 16)
+
+
+@dataclass
+class Rotated(Worded):
+    def encode(self, bag: Bag) -> Code:
+        return Code(bag.slide_id, Mean.encode(self, bag).rows[:, ::-1].copy())
+
+
+@dataclass
+class PerhapsInSpace(Worded):
+    @property
+    def in_feature_space(self) -> Any:
+        return "perhaps"
+
+
+@dataclass
+class TextOfAnotherWidth(Worded):
+    def encode_text(self, texts: Sequence[str]) -> Any:
+        return Worded.encode_text(self, texts)[:, :3]
+
+
+@dataclass
+class TextForBits(MeanSign, EncodesText):
+    def encode_text(self, texts: Sequence[str]) -> Any:
+        return np.ones((len(texts), 16), np.float32)
+
+
+@dataclass
+class OneTextForAll(Worded):
+    def encode_text(self, texts: Sequence[str]) -> Any:
+        return np.ones((len(texts), 16), np.float32)
+
+
+CORRECT = (Worded, MeanSign, Barcodes, Centred, Spread, Wraps, ForOneFeaturizer, Explained, Steps)
 
 BROKEN = (
+    (Rotated, "code_of_one_patch_keeps_its_direction"),
+    (PerhapsInSpace, "code_of_one_patch_keeps_its_direction"),
+    (TextOfAnotherWidth, "text_has_the_format_of_codes"),
+    (TextForBits, "text_has_the_format_of_codes"),
+    (OneTextForAll, "text_row_depends_on_its_text_alone"),
     (NewFingerprint, "fingerprint_is_stable"),
     (NoEncode, "interface_is_complete"),
     (PartOfACapability, "interface_is_complete"),

@@ -1,13 +1,14 @@
 """Each check of a featurizer passes a correct toy and catches one made wrong on purpose."""
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pytest
 
-from slideseek.interfaces import Described, Fingerprinted, Resizing
+from slideseek.interfaces import Described, EncodesText, Fingerprinted, Resizing
 from slideseek.types import FeaturizerCard, Float32, UInt8
 from slideseek_apps.testing import CheckFailed, featurizer_checks
 
@@ -28,7 +29,7 @@ class ColourMoments:
 
 
 @dataclass
-class WithCard(ColourMoments, Described, Resizing):
+class WithCard(ColourMoments, Described, Resizing, EncodesText):
     """The same with every capability a featurizer may have."""
 
     @property
@@ -37,6 +38,41 @@ class WithCard(ColourMoments, Described, Resizing):
 
     def card(self) -> FeaturizerCard:
         return FeaturizerCard(self.width, 64, 0.5, "Apache-2.0", "", True)
+
+    def encode_text(self, texts: Sequence[str]) -> Float32:
+        counts = [[text.count(letter) + 1 for letter in "abcdef"] for text in texts]
+        return np.array(counts, dtype=np.float32).reshape(len(texts), 6)
+
+
+@dataclass
+class ShortText(WithCard):
+    def encode_text(self, texts: Sequence[str]) -> Float32:
+        return WithCard.encode_text(self, texts)[:, :5]
+
+
+@dataclass
+class NoMeaning(WithCard):
+    def encode_text(self, texts: Sequence[str]) -> Float32:
+        return np.zeros((len(texts), 6), dtype=np.float32)
+
+
+@dataclass
+class TextStatistics(WithCard):
+    def encode_text(self, texts: Sequence[str]) -> Float32:
+        rows = WithCard.encode_text(self, texts)
+        return rows / rows.max() if len(rows) else rows
+
+
+@dataclass
+class OneTextForAll(WithCard):
+    def encode_text(self, texts: Sequence[str]) -> Float32:
+        return np.ones((len(texts), 6), dtype=np.float32)
+
+
+@dataclass
+class NeedsSomeText(WithCard):
+    def encode_text(self, texts: Sequence[str]) -> Float32:
+        return np.stack([WithCard.encode_text(self, [text])[0] for text in texts])
 
 
 @dataclass
@@ -214,6 +250,11 @@ BROKEN = (
     (CardOfAnotherWidth, "card_states_the_width"),
     (CardIsADict, "card_states_the_width"),
     (SlowCard, "card_is_cheap"),
+    (ShortText, "text_has_the_width_of_features"),
+    (NoMeaning, "text_has_the_width_of_features"),
+    (TextStatistics, "text_row_depends_on_its_text_alone"),
+    (OneTextForAll, "text_row_depends_on_its_text_alone"),
+    (NeedsSomeText, "text_row_depends_on_its_text_alone"),
 )
 
 

@@ -129,7 +129,7 @@ def test_a_hub_model_is_the_folder_of_its_commit(
         return str(tmp_path / file)
 
     monkeypatch.setattr("huggingface_hub.hf_hub_download", download)
-    monkeypatch.setattr("slideseek_components.featurizers.hub_files._reach", lambda endpoint: None)
+    monkeypatch.setattr("slideseek_components.featurizers.hub_files.reach", lambda endpoint: None)
     featurizer = TimmModel("hf-hub:owner/name", revision=COMMIT, device="cpu")
     assert featurizer.fingerprint() == f"timm r1 hf-hub:owner/name@{COMMIT}"
     assert asked == [], "the commit names the weights: nothing is fetched for a fingerprint"

@@ -265,29 +265,33 @@ def test_kills_during_loading_lose_nothing_that_was_saved(request, tmp_path, mon
     if name == "lance":
         kind, options = "Lance", f"uri={str(tmp_path / 'lance')!r}"
     script = LOADER.format(module=name, kind=kind, options=options)
-    rng, cut = np.random.default_rng(0), 0
+    rng, cut, attempt, longest = np.random.default_rng(0), 0, 0, 0.15
     start = [sys.executable, "-c", script, place]
     loader = None
-    for attempt in range(kills):
+    while cut < kills:
+        assert attempt < 5 * kills, f"only {cut} loaders were killed before they were done"
         if loader is None or name == "lance":
             loader = subprocess.Popen(start, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
             assert loader.stdin is not None and loader.stdout is not None and loader.stdout.readline() == "ready\n"
         folder = tmp_path / f"part{attempt}"
         loader.stdin.write(f"{folder}\n")
         pid = int(loader.stdout.readline())
-        time.sleep(float(rng.uniform(0, 0.15)))
-        with contextlib.suppress(ProcessLookupError):  # it was done already
+        time.sleep(float(rng.uniform(0, longest)))
+        with contextlib.suppress(ProcessLookupError):  # it was done already: one more is loaded and killed
             os.kill(pid, signal.SIGKILL)
         assert loader.stdout.readline() in ("ended\n", "")
-        cut += not (folder / "header.json").exists()
-        if attempt % 4 == 2:
+        if (folder / "header.json").exists():
+            longest *= 0.8
+        else:
+            cut += 1
+        attempt += 1
+        if attempt % 4 == 3:
             again = make()
             again.load(first)
             assert list(again.ids) == [code.slide_id for code in known]
             assert hits(again, known[0], 30) == hits(local, known[0], 30)
     loader.kill()
     loader.wait()
-    assert cut > 0
     index = make()
     index.load(first)
     index.remove([known[1].slide_id])
@@ -342,6 +346,22 @@ def test_a_mask_too_long_to_send_is_answered_by_asking_for_more(request, tmp_pat
         for query in (codes[0], codes[50]):
             assert hits(index, query, 7, mine) == hits(local, query, 7, theirs)
             assert hits(index, query, 7) == hits(local, query, 7)
+
+
+def test_a_bound_from_a_sample_changes_no_answer(request, tmp_path, monkeypatch, saved):
+    make = engine("pgvector-2", request, tmp_path, monkeypatch)
+    shard = pytest.importorskip("slideseek_components.indexes.postgres_shard")
+    monkeypatch.setattr(shard, "SAMPLED", 60)
+    bounds, method = [], shard.PostgresShard._bound
+    monkeypatch.setattr(shard.PostgresShard, "_bound", lambda *given: bounds.append(method(*given)) or bounds[-1])
+    codes = codes_of(4000, 512)
+    records = records_of(codes)
+    index, local = make(), Hamming()
+    index.add(codes)
+    local.add(codes)
+    require_equal(saved(index, make, records), local, codes, records)
+    assert any(bound for bound, _ in bounds), "a large table has a bound"
+    assert any(not bound for bound, _ in bounds), "many hits need no sample"
 
 
 def test_an_approximate_search_finds_as_many_hits_with_a_filter(request, tmp_path, monkeypatch, saved):

@@ -5,8 +5,9 @@ import pytest
 
 from slideseek.errors import EmptyBagError, SlideseekError
 from slideseek.interfaces import MeasuresSets, implements
-from slideseek.options import describe_options, query_options
+from slideseek.options import query_options
 from slideseek.types import Bag
+from slideseek_apps.testing.option_descriptions import describe_options
 from slideseek_components.encoders.yottixel import Yottixel
 from slideseek_components.rerankers import patch_pairs
 from slideseek_components.rerankers.median_of_min import MedianOfMin

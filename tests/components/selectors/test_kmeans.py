@@ -7,11 +7,12 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 from sklearn.cluster import KMeans
+from sklearn.cluster._k_means_common import _relocate_empty_clusters_dense
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from slideseek_components.selectors import kmeans as kmeans_module
 from slideseek_components.selectors.kmeans import STARTS, kmeans
-from slideseek_components.selectors.small_kmeans import MOST_PAIRS, small_kmeans
+from slideseek_components.selectors.small_kmeans import MOST_PAIRS, _fill_empty, small_kmeans
 
 
 def points(n: int = 3000) -> np.ndarray:
@@ -54,6 +55,14 @@ def test_no_more_clusters_than_distinct_points() -> None:
     assert np.array_equal(labels[:5] == labels[0], np.ones(5))
 
 
+CELLS = [
+    *((3, 7), (4, 4), (4, 5), (4, 6), (5, 6), (5, 7), (5, 8), (6, 6), (6, 8), (6, 11), (7, 4), (7, 11), (8, 11)),
+    *((9, 11), (9, 12), (10, 11), (11, 11), (11, 13), (12, 11), (12, 12), (13, 10), (14, 2), (14, 3), (14, 4)),
+    *((14, 5), (14, 10), (15, 3), (15, 4), (16, 4)),
+]
+"""Rows and columns of a colour group on a slide of the demo."""
+
+
 def cells(rng: np.random.Generator) -> np.ndarray:
     """Rows and columns of some cells of a grid: full of equal distances, where the last bits decide."""
     side = int(rng.integers(3, 18))
@@ -74,6 +83,29 @@ def test_few_points_give_what_scikit_learn_gives() -> None:
         np.testing.assert_allclose(found[1], model.cluster_centers_, atol=1e-9)
 
 
+def test_empty_clusters_take_the_points_that_scikit_learn_gives_them() -> None:
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        given, centres = rng.normal(size=(30, 2)), rng.normal(size=(6, 2))
+        labels = rng.choice([0, 2, 3], 30)  # 1, 4 and 5 are empty
+        counts = np.bincount(labels, minlength=6)
+        sums = np.stack([np.bincount(labels, column, minlength=6) for column in given.T], axis=1)
+        expected, weights = sums.copy(), counts.astype(np.float64)
+        _relocate_empty_clusters_dense(given, np.ones(30), centres, expected, weights, labels.astype(np.int32))
+        _fill_empty(given, labels, centres, sums, counts)
+        np.testing.assert_array_equal(sums, expected)
+        np.testing.assert_array_equal(counts, weights)
+
+
+def test_a_slide_on_which_a_cluster_runs_empty() -> None:
+    given = np.array(CELLS, dtype=np.float64)
+    found = small_kmeans(given, 4, seed=0, starts=STARTS)
+    with threadpool_limits(1):
+        model = KMeans(4, n_init=STARTS, random_state=0, algorithm="lloyd").fit(given)
+    assert found is not None, "nothing is left to scikit-learn, whose import takes seconds"
+    np.testing.assert_array_equal(found[0], model.labels_)
+
+
 def test_many_points_or_dimensions_are_left_to_scikit_learn(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
 
@@ -83,7 +115,7 @@ def test_many_points_or_dimensions_are_left_to_scikit_learn(monkeypatch: pytest.
     monkeypatch.setattr(kmeans_module, "small_kmeans", refuse)
     _, centres = kmeans(points(100), 4, seed=0)
     assert asked == [100]
-    assert centres.shape == (4, 3), "an empty cluster on the way: scikit-learn decides"
+    assert centres.shape == (4, 3), "what this cannot do is left to scikit-learn"
     kmeans(points(MOST_PAIRS // 9 + 1), 9, seed=0)
     kmeans(np.hstack([points(100)] * 2), 4, seed=0)
     assert asked == [100]

@@ -13,6 +13,7 @@ import pytest
 from slideseek.types import Mask, UInt8
 from slideseek_components.pixels.array_slide import ArraySlide
 from slideseek_components.selectors import tissue as tissue_module
+from slideseek_components.selectors.image_masks import ImageMasks
 from slideseek_components.selectors.tissue_grid import tissue_grid
 
 WHITE, PINK = (255, 255, 255), (210, 120, 170)
@@ -191,8 +192,16 @@ def test_tissue_options_and_resolution_reach_the_mask(monkeypatch: pytest.Monkey
     calls: list[tuple[object, ...]] = []
 
     def mask(
-        rgb: UInt8, method: str, exclude_pen: bool, *, exclude_debris: bool, mpp: float | None, max_hole: float
+        rgb: UInt8,
+        method: str,
+        exclude_pen: bool,
+        *,
+        exclude_debris: bool,
+        mpp: float | None,
+        max_hole: float,
+        masks: ImageMasks,
     ) -> Mask:
+        assert masks.rgb is rgb
         calls.append((method, exclude_pen, exclude_debris, mpp))
         return np.ones(rgb.shape[:2], dtype=np.bool_)
 

@@ -89,7 +89,7 @@ def test_a_newer_catalogue_is_refused(catalog, tmp_path):
 def test_a_file_that_is_no_catalogue_is_refused(tmp_path):
     path = tmp_path / "bad.sqlite"
     path.write_bytes(b"not a database, but long enough to be looked at" * 100)
-    with pytest.raises(SlideseekError, match="not a readable catalogue"):
+    with pytest.raises(SlideseekError, match="not a database"):
         Catalog(path)
     with pytest.raises(SlideseekError, match="missing"):
         Catalog(tmp_path / "none.sqlite")
@@ -156,3 +156,14 @@ def test_a_snapshot_does_not_move(catalog, tmp_path):
         assert other.slides.ids() == ["a"]
     assert other.slides.ids() == []
     other.close()
+
+
+def test_an_index_ahead_of_its_codes_is_not_used(catalog):
+    """A damaged counter would hide every later change from a saved index."""
+    with catalog.transaction():
+        catalog.put_stage(record())
+        catalog.put_index(IndexRow("e", "i", "s", 1, "index/e/1", {}, 1, 1))
+    assert catalog.index("e") is not None and not catalog.damaged()
+    with catalog.transaction():
+        catalog._db.execute("UPDATE generations SET value = 0 WHERE settings = 's'")
+    assert catalog.index("e") is None and catalog.damaged() == {"generations": ["e"]}

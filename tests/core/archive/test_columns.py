@@ -48,3 +48,10 @@ def test_no_slides_no_masks(slides):
 def test_an_unknown_column_is_named(slides):
     with pytest.raises(ValueError, match=r"name must be one of path, .*not 'colour'"):
         SlideColumns(slides, ("s001",)).column("colour")
+
+
+@pytest.mark.parametrize("count", [0, 1, 8, 9, 40])
+def test_few_and_many_ids_are_found_alike(count):
+    columns = SlideColumns(None, [f"s{number:02d}" for number in range(50)])
+    wanted = [*(f"s{number:02d}" for number in range(count)), "unknown"]
+    assert columns.those(iter(wanted)).tolist() == [number < count for number in range(50)]

@@ -11,11 +11,12 @@ import pytest
 from slideseek.archive.archive import Archive
 from slideseek.building.build import Builder, BuildOptions
 from slideseek.engine import make_engines
-from slideseek.errors import SlideseekError
+from slideseek.errors import PluginError, SlideseekError
 from slideseek.indexing.stage_cache import StageCache
 from slideseek.interfaces import Resizing
 from slideseek.plugins import load_registry
 from slideseek_components.encoders.bovw import Bovw
+from slideseek_components.featurizers.colour_texture import ColourTexture
 
 
 class Silent:
@@ -254,6 +255,53 @@ def test_bad_weights_stop_the_run_before_the_first_slide(added, tmp_path):
         build(folder)
     with Archive(folder) as archive:
         assert archive.catalog.stages() == [], "no slide is to blame"
+
+
+def spied(monkeypatch, spoil):
+    """Record the batches that the featurizer gets, by number and side; `spoil` changes its features."""
+    batches, honest = [], ColourTexture.featurize
+
+    def featurize(self, images):
+        batches.append(images.shape[:2])
+        return spoil(images, honest(self, images))
+
+    monkeypatch.setattr(ColourTexture, "featurize", featurize)
+    return batches
+
+
+def test_a_featurizer_that_works_is_tried_with_patches_only(added, monkeypatch):
+    batches = spied(monkeypatch, lambda images, features: features)
+    assert not build(added("works"))[0].failures
+    assert batches[0] == (0, 224), "a network is loaded while the first slide is read"
+    assert all(side != 224 for _, side in batches[1:]), "no toy images"
+
+
+def test_a_featurizer_need_not_take_an_empty_batch(added, monkeypatch):
+    spied(monkeypatch, lambda images, features: features if len(images) else 1 // 0)
+    assert not build(added("none"))[0].failures
+
+
+def test_a_featurizer_that_cannot_work_is_one_error(added, monkeypatch):
+    batches = spied(monkeypatch, lambda images, features: features[:-1])
+    folder = added("never")
+    with pytest.raises(PluginError, match=r"'colour-texture' of slideseek .* returned float32 \(1, \d+\)"):
+        build(folder)
+    assert [count for count, _ in batches[2:]] == [2], "two toy images show that it is not the first slide"
+    with Archive(folder) as archive:
+        assert {stage.stage for stage in archive.catalog.stages()} == {"select"}, "no slide is to blame"
+
+
+def test_a_featurizer_that_fails_on_one_slide_does_not_stop_the_others(added, monkeypatch):
+    seen = []
+
+    def spoil(images, features):
+        seen.append(len(images))
+        return features * np.float32(np.nan) if len(seen) == 2 else features
+
+    spied(monkeypatch, spoil)
+    summary, _ = build(added("one"))
+    (failed,) = summary.failures.values()
+    assert failed.cause.startswith("featurizer 'colour-texture' of slideseek")
 
 
 def test_features_shared_with_a_slide_that_changed_are_made_in_the_same_build(

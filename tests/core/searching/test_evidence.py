@@ -10,7 +10,8 @@ from PIL import Image
 from slideseek.archive.archive import Archive
 from slideseek.cli import main
 from slideseek.errors import NotAttributableError, PluginError, SlideseekError, UsageError
-from slideseek.searching.evidence import Explainer
+from slideseek.searching.evidence import Evidence, Explainer
+from slideseek.searching.patch_squares import PatchSquares
 from slideseek.searching.queries import Region
 from slideseek.searching.searcher import Searcher
 from slideseek.types import Hit
@@ -235,3 +236,15 @@ def test_distances_between_rows():
     wanted = 1 - (floats[0] @ floats[1].T)[1:] / np.outer(*lengths)[1:]
     assert row_distances(*floats)[0].tolist() == [1.0] * 5
     assert np.allclose(row_distances(*floats)[1:], wanted)
+
+
+def test_a_share_is_given_only_where_it_says_something():
+    squares = PatchSquares(np.zeros((1, 2), np.int32), np.ones(1))
+    parts = np.zeros(1)
+
+    def share(part, value, kind="contributions"):
+        return Evidence(kind, value, squares, squares, (), parts, parts).share(part)
+
+    assert share(0.0546, 0.1) == "54.6%" and share(0.0, 0.1) == "0.0%"
+    # A similarity below zero, parts beyond the whole, parts that take away, and what is no sum.
+    assert [share(0.0546, -0.0122), share(0.3, 0.1), share(-1e-9, 0.1), share(0.1, 0.2, "removals")] == [""] * 4

@@ -124,3 +124,11 @@ def test_size_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     path = save(tmp_path, "[" + " " * 2**20 + "]")
     with pytest.raises(SlideError, match="more than the 1 MiB allowed"):
         read_polygons(path)
+
+
+def test_points_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("slideseek.slides.geojson.MAX_GEOJSON_POINTS", 100)
+    path = tmp_path / "many.geojson"
+    path.write_text('{"type": "Polygon", "coordinates": [[' + ",".join(f"[{at},{at}]" for at in range(200)) + "]]}")
+    with pytest.raises(SlideError, match="more than 100 points"):
+        mask_from_geojson(path, (10, 10), (10, 10))

@@ -120,7 +120,9 @@ def test_an_archive_of_a_new_format(
 def test_it_is_listed_and_shown(install: Install, slideseek: Any) -> None:
     install()
     listed = slideseek("plugins", "list", "--kind", "reader", "--json").json["components"]
-    assert [entry["name"] for entry in listed] == ["dicom", "idc", "image", "openslide", "remote", "tiff", "toy"]
+    assert [entry["name"] for entry in listed] == [
+        *("dicom", "idc", "image", "isolated", "openslide", "remote", "tiff", "toy"),
+    ]
     shown = slideseek("plugins", "show", "toy").out
     assert "reader toy, from slideseek-toy 1.2" in shown
     assert "Read .toy files" in shown
@@ -240,7 +242,16 @@ def test_a_reader_may_leave_a_file_to_the_next(install: Install, toy: Path, png:
 def test_readers_are_asked_by_rank(install: Install) -> None:
     install()
     readers, unusable = reader.installed_readers()
-    assert [owner.use for owner, _, _ in readers] == ["idc", "openslide", "remote", "dicom", "tiff", "toy", "image"]
+    assert [owner.use for owner, _, _ in readers] == [
+        "isolated",
+        "idc",
+        "openslide",
+        "remote",
+        "dicom",
+        "tiff",
+        "toy",
+        "image",
+    ]
     assert unusable == ()
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from slideseek.cli.output import say
 from slideseek.searching.votes import TIE_RULES
 from slideseek_apps.bench.measures import DIVISORS
 from slideseek_apps.bench.report.formats import FORMATS
@@ -61,5 +62,5 @@ def command(
         width = shutil.get_terminal_size().columns if colour else 200
         click.echo(render(report, names[0], width, colour), nl=False)
         return
-    for path in write_report(report, output, names):
+    for path in write_report(report, output, names, lambda text: say(f"note    {text}")):
         click.echo(f"wrote {path}")

@@ -82,7 +82,8 @@ def command(
         if short:
             table = quick(table, registry)
         tables.append(with_absolute_paths(with_settings(table, given, registry), found.base, registry))
-    runs = _run(found, tables, registry, folder, only, control)
+    spelled = _spelled(config, data, kind, only, given, control, short)
+    runs = _run(found, [{**table, "command": spelled} for table in tables], registry, folder, only, control)
     with contextlib.suppress(BrokenPipeError):  # the run is done even if nobody reads its output
         if as_json:
             facts = [_data(summary, dataset) for summary, dataset in runs]
@@ -92,6 +93,23 @@ def command(
                 _print(summary, dataset)
         _finish([summary.folder for summary, _ in runs], report, as_json)
     return 0 if all(summary.sound and not dataset.problems for summary, dataset in runs) else EXIT_FAILED_SLIDES
+
+
+def _spelled(
+    config: str,
+    data: Sequence[Path],
+    kind: str | None,
+    only: Sequence[str],
+    given: Sequence[str],
+    control: bool,
+    short: bool,
+) -> str:
+    """Return the command that ran, for the record. Folders are left out: results are shared."""
+    words = ["slideseek", "bench", "run", Path(config).name]
+    for option, values in (("--data", [path.name for path in data]), ("--only", only), ("--set", given)):
+        words += [word for value in values for word in (option, value)]
+    words += ["--dataset", kind] if kind else []
+    return shlex.join([*words, *(["--control"] if control else []), *(["--quick"] if short else [])])
 
 
 def _run(
@@ -145,7 +163,7 @@ def _finish(folders: Sequence[Path], report: Path | None, quiet: bool) -> None:
     results = merge_results([read_results(folder) for folder in folders])
     with telling() as on_step:
         made = make_report(results.title, results.cells, ReportSettings(), results.superseded, on_step)
-    for path in write_report(made, report, formats_of(report, None)):
+    for path in write_report(made, report, formats_of(report, None), lambda text: say(f"note    {text}")):
         say(f"wrote {path}") if quiet else click.echo(f"wrote {path}")
 
 

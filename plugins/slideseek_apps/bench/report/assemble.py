@@ -18,7 +18,11 @@ from slideseek_apps.bench.report.settings import ReportSettings
 from slideseek_apps.bench.report.swept_options import sweep_families
 from slideseek_apps.bench.report.table import Table
 from slideseek_apps.bench.report.training_figures import training_figures
+from slideseek_apps.bench.report.training_table import options_table, training_table
 from slideseek_apps.bench.results import Cell
+
+TRIAL = "Trial run, not a result"
+"""What stands before the title of a run shortened with `--quick`, in every format."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +37,12 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A whole report, independent of the format."""
+    """A whole report, independent of the format. trial: of a run shortened with `--quick`, so of no results."""
 
     title: str
     facts: Mapping[str, str]
     parts: tuple[Part, ...]
+    trial: bool = False
 
 
 def make_report(
@@ -55,7 +60,8 @@ def make_report(
         _append(parts, name, table, facts[name])
     for name, figure in training_figures(ordered):
         _append(parts, name, figure, facts[name])
-    return Report(title, _facts(ordered, superseded), tuple(parts))
+    trial = any(cell.trial for cell in ordered)
+    return Report(f"{TRIAL}: {title}" if trial else title, _facts(ordered, superseded), tuple(parts), trial)
 
 
 def _retrieval(section: Section, settings: ReportSettings, on_step: OnStep) -> Part:
@@ -63,7 +69,7 @@ def _retrieval(section: Section, settings: ReportSettings, on_step: OnStep) -> P
     tables = SectionTables(section, settings)
     families = sweep_families(section)
     shown = section.plain or section.variants
-    made = [tables.overview()]
+    made = [tables.overview(), training_table(section)]
     figures: list[Figure] = []
     if len(section.variants) > 1:
         figures.append(engines_figure(tables, section.variants))
@@ -81,7 +87,7 @@ def _retrieval(section: Section, settings: ReportSettings, on_step: OnStep) -> P
         ranks = ranks_table(tables, ordered)
         made += [table for table in (compared, ranks, hub_table(section, settings.k)) if table]
     on_step(f"{section.name}: every convention")
-    made.append(conventions_table(section, settings))
+    made += [conventions_table(section, settings), options_table(section)]
     return Part(section.name, _section_facts(section), tuple(made), tuple(figures))
 
 
@@ -149,6 +155,7 @@ def _facts(cells: Sequence[Cell], superseded: int) -> dict[str, str]:
         "cells": str(len(cells)) + (f", {superseded} older ones of the same names left out" if superseded else ""),
         "seeds": ", ".join(str(seed) for seed in sorted({cell.seed for cell in cells})),
         "run": f"{min(created)[:16]} to {max(created)[:16]}".replace("T", " ") if created else "",
+        "command": "; ".join(dict.fromkeys(cell.command for cell in cells if cell.command)),
         "versions": "; ".join(_grouped_versions(versions)),
         "report": f"slideseek {__version__}",
     }

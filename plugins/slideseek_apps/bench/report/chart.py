@@ -1,4 +1,4 @@
-"""Charts as SVG text. Colours are CSS classes, so that the page decides them, light or dark."""
+"""Charts as SVG text: shapes with class names here, their look in `chart_style`."""
 
 from __future__ import annotations
 
@@ -7,23 +7,24 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
+from slideseek_apps.bench.report.chart_style import COLOURS, with_attributes
+
 WIDTH, HEIGHT = 620, 380
 LEFT, RIGHT, TOP, BOTTOM = 64, 18, 16, 50
-SERIES = 8
+SERIES = len(COLOURS)
 LONGEST_NAME = 38
 _MARKERS = ("circle", "square", "diamond", "triangle")
 
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """One line or set of points. low, high: bounds drawn as whiskers. labels: a name beside each point."""
+    """One line or set of points. low, high: bounds drawn as whiskers."""
 
     name: str
     x: Sequence[float]
     y: Sequence[float]
     low: Sequence[float | None] = ()
     high: Sequence[float | None] = ()
-    labels: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +32,7 @@ class Axis:
     """An axis.
 
     ticks: their positions, for an option with few values; by default round numbers. from_zero: it begins at 0. whole:
-    its values are counts, such as epochs.
+    its values are counts, such as epochs. share: its values are percentages, so it ends at 0 and 100.
     """
 
     label: str
@@ -39,6 +40,7 @@ class Axis:
     ticks: Sequence[float] = ()
     from_zero: bool = False
     whole: bool = False
+    share: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +64,8 @@ class _Scale:
         room = (high - low) * 0.06 or abs(high) * 0.1 or 1.0
         self.low = low if axis.from_zero and low == 0 else low - room
         self.high = high + room
+        if axis.share:
+            self.low, self.high = max(self.low, 0.0), min(self.high, 100.0)
 
     def __call__(self, value: float) -> float:
         place = math.log10(value) if self.axis.log else value
@@ -96,13 +100,11 @@ def line_chart(
     for level in levels:
         at = ys(level.y)
         parts.append(f'<line class="level" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{at:.1f}" y2="{at:.1f}"/>')
-    taken = [(xs(a), ys(b)) for s in series for a, b in zip(s.x, s.y)]
     for number, one in enumerate(series):
         beside = (
             7 * (number - (len(series) - 1) / 2) if any(low is not None for low in one.low) else 0.0
         )  # whiskers of two series must not overlap
         parts.append(_draw_series(one, number, xs, ys, join, beside))
-        parts += _point_names(one, xs, ys, taken)
     for level in levels:  # names after all lines, so that no line crosses them
         at = ys(level.y) - 5
         parts.append(f'<text class="level-name" x="{WIDTH - RIGHT - 4}" y="{at:.1f}">{escape(level.name)}</text>')
@@ -188,16 +190,18 @@ def _y_ticks(ys: _Scale) -> str:
 
 
 def _x_ticks(xs: _Scale, height: int) -> str:
-    parts = []
+    parts, free = [], 0.0
     for tick in xs.ticks:
         at = xs(tick)
         parts.append(
             f'<line class="mark" x1="{at:.1f}" x2="{at:.1f}" y1="{height - BOTTOM}" y2="{height - BOTTOM + 5}"/>'
         )
         label = _label(tick, widest=1e8)
-        inside = min(
-            at, WIDTH - 3.6 * len(label)
-        )  # half of the text's width: the label must not be cut off at the edge
+        half = 3.6 * len(label)  # of the text's width: the label must not be cut off at the edge
+        inside = min(at, WIDTH - half)
+        if inside - half < free:  # it would run into the label before it; the mark stays
+            continue
+        free = inside + half + 4
         parts.append(f'<text class="tick x" x="{inside:.1f}" y="{height - BOTTOM + 19}">{label}</text>')
     parts.append(f'<line class="base" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{height - BOTTOM}" y2="{height - BOTTOM}"/>')
     return "".join(parts)
@@ -224,42 +228,10 @@ def _draw_series(one: Series, number: int, xs: _Scale, ys: _Scale, join: bool, b
     return "".join([*parts, *(_marker(number, a, b) for a, b in points)])
 
 
-def _point_names(one: Series, xs: _Scale, ys: _Scale, points: Sequence[tuple[float, float]]) -> list[str]:
-    """Return the names of points where they cover no point and no other name; the others show on hover."""
-    parts: list[str] = []
-    taken = [(x - 6, y - 6, x + 6, y + 6) for x, y in points]
-    for a, b, name in zip(one.x, one.y, one.labels):
-        x, y, width = xs(a), ys(b), 6.3 * len(name)
-        places = (
-            (x + 9, y + 4, "start", x + 9),
-            (x - 9, y + 4, "end", x - 9 - width),
-            (x, y - 10, "middle", x - width / 2),
-            (x, y + 18, "middle", x - width / 2),
-            (x + 7, y - 8, "start", x + 7),
-            (x + 7, y + 16, "start", x + 7),
-            (x - 7, y - 8, "end", x - 7 - width),
-            (x - 7, y + 16, "end", x - 7 - width),
-        )
-        for at, line, anchor, left in places:
-            box = (left, line - 10, left + width, line + 2)
-            inside = left > LEFT and left + width < WIDTH - 4 and line < ys.start
-            if inside and not any(_overlap(box, other) for other in taken):
-                taken.append(box)
-                parts.append(
-                    f'<text class="point-name" text-anchor="{anchor}" x="{at:.1f}" y="{line:.1f}">{escape(name)}</text>'
-                )
-                break
-        parts.append(f'<circle class="hover" cx="{x:.1f}" cy="{y:.1f}" r="9"><title>{escape(name)}</title></circle>')
-    return parts
-
-
-def _overlap(one: tuple[float, float, float, float], other: tuple[float, float, float, float]) -> bool:
-    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
-
-
 def _marker(number: int, x: float, y: float) -> str:
     css = f'class="dot s{number % SERIES}"'
-    shape = _MARKERS[number % len(_MARKERS)]
+    # With the next round of colours the shapes move on by one, so that no two of 32 series look alike.
+    shape = _MARKERS[(number + number // SERIES) % len(_MARKERS)]
     if shape == "circle":
         return f'<circle {css} cx="{x:.1f}" cy="{y:.1f}" r="4.5"/>'
     if shape == "square":
@@ -299,8 +271,9 @@ def _legend(names: Sequence[str], join: bool, markers: bool = True) -> str:
 
 def _svg(width: int, height: int, title: str, parts: Sequence[str]) -> str:
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" class="chart" viewBox="0 0 {width} {height}" role="img" '
-        f'aria-label="{escape(title)}"><title>{escape(title)}</title>{"".join(parts)}</svg>'
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="chart" width="{width}" height="{height}" '
+        f'viewBox="0 0 {width} {height}" role="img" aria-label="{escape(title)}"><title>{escape(title)}</title>'
+        f"{with_attributes(''.join(parts))}</svg>"
     )
 
 

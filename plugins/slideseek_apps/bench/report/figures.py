@@ -11,13 +11,14 @@ from slideseek_apps.bench.report.sections import CODE_SIZE, SEARCH_TIME, Cost, V
 from slideseek_apps.bench.report.swept_options import SweptVariant, as_number, sweep_members
 from slideseek_apps.bench.report.table import Number
 
+WHISKERS = "Whiskers: 95 % bootstrap interval over patients."
 BASELINE = "yottixel"
 """The engine drawn as a horizontal line beside the curves of a swept option, as in the paper's Figure 3."""
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A chart with title and caption. svg: text of one svg element whose colours are CSS classes."""
+    """A chart with title and caption. svg: text of one svg element that looks the same in every program."""
 
     key: str
     title: str
@@ -30,7 +31,7 @@ def engines_figure(tables: SectionTables, variants: Sequence[VariantResults]) ->
     numbers = [(variant.name, tables.macro_f1(variant)) for variant in variants]
     known = sorted(((name, n.value, n) for name, n in numbers if n.value is not None), key=lambda row: -row[1])
     rows = [(name, value, n.low, n.high, value == known[0][1]) for name, value, n in known]
-    axis = Axis(f"macro F1 (%), {tables.vote}")
+    axis = Axis(f"macro F1 (%), {tables.vote}", share=True)
     svg = interval_chart(rows, axis, f"Macro F1 by engine, {tables.section.name}")
     return Figure("engines", "Engines", f"Macro F1, {tables.vote}. Lines: 95 % bootstrap interval over patients.", svg)
 
@@ -38,17 +39,16 @@ def engines_figure(tables: SectionTables, variants: Sequence[VariantResults]) ->
 def size_figure(tables: SectionTables) -> Figure | None:
     """Return macro F1 against bytes per slide; None with fewer than three variants of known size."""
     points = [
-        (size.value, number.value, variant.name)
+        Series(variant.name, [size.value], [number.value], [number.low], [number.high])
         for variant in tables.section.variants
         for size, number in [(variant.cost(CODE_SIZE.of), tables.macro_f1(variant))]
         if size.value and number.value is not None
     ]
     if len(points) < 3:
         return None
-    series = Series("", [x for x, _, _ in points], [y for _, y, _ in points], labels=[name for *_, name in points])
-    y = Axis("macro F1 (%)")
-    svg = line_chart([series], Axis("bytes per slide", log=True), y, "Macro F1 by bytes per slide", join=False)
-    caption = f"Macro F1, {tables.vote}, by bytes per slide in the index (log scale)."
+    x, y = Axis("bytes per slide", log=True), Axis("macro F1 (%)", share=True)
+    svg = line_chart(points, x, y, "Macro F1 by bytes per slide", join=False)
+    caption = f"Macro F1, {tables.vote}, by bytes per slide in the index (log scale). {WHISKERS}"
     return Figure("size", "Accuracy and size", caption, svg)
 
 
@@ -62,8 +62,8 @@ def sweep_figures(tables: SectionTables, family: str) -> list[Figure]:
     f1 = [(m, tables.macro_f1(m.variant)) for m in members]
     level = [(v.name, tables.macro_f1(v).value) for v in tables.section.plain if BASELINE in v.first.engine.lower()]
     levels = [Level(name, value) for name, value in level if value is not None]
-    svg = line_chart(_series(family, f1), x, Axis("macro F1 (%)"), f"Macro F1 by {family}", levels)
-    caption = f"Macro F1, {tables.vote}, by {family}. Whiskers: 95 % bootstrap interval over patients."
+    svg = line_chart(_series(family, f1), x, Axis("macro F1 (%)", share=True), f"Macro F1 by {family}", levels)
+    caption = f"Macro F1, {tables.vote}, by {family}. {WHISKERS}"
     figures = [Figure(f"sweep-{family}", f"Macro F1 by {family}", caption, svg)]
     if family == "bits":
         figures += _time_figure(tables, members, x)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast, get_args
 
@@ -22,6 +22,10 @@ SUFFIXES: Mapping[str, Format] = {
     ".json": "json",
     ".txt": "terminal",
 }
+
+
+def silent(_: str) -> None:
+    """Ignore the text."""
 
 
 def render(report: Report, name: Format, width: int = 200, colour: bool = False) -> str:
@@ -68,10 +72,12 @@ def formats_of(target: Path, name: Format | None) -> tuple[Format, ...]:
     return (chosen,)
 
 
-def write_report(report: Report, target: Path, names: Sequence[Format]) -> list[Path]:
-    """Write the report in the formats from `formats_of`, and return the files."""
+def write_report(
+    report: Report, target: Path, names: Sequence[Format], on_note: Callable[[str], None] = silent
+) -> list[Path]:
+    """Write the report in the formats from `formats_of`, and return the files. on_note: called with what is missing."""
     if _is_folder(target):
-        return _write_all(report, target, names)
+        return _write_all(report, target, names, on_note)
     write_text(target, render(report, names[0]))
     return [target]
 
@@ -80,8 +86,8 @@ def _is_folder(target: Path) -> bool:
     return target.is_dir() or not target.suffix
 
 
-def _write_all(report: Report, folder: Path, names: Sequence[Format]) -> list[Path]:
-    from slideseek_apps.bench.report.page import standalone_svg
+def _write_all(report: Report, folder: Path, names: Sequence[Format], on_note: Callable[[str], None]) -> list[Path]:
+    from slideseek_apps.bench.report.figure_files import write_figures
 
     suffix_of = {name: suffix for suffix, name in SUFFIXES.items()}
     written = []
@@ -91,10 +97,7 @@ def _write_all(report: Report, folder: Path, names: Sequence[Format]) -> list[Pa
         written.append(path)
     if "html" in names:
         figures = [figure for part in report.parts for figure in part.figures]
-        for number, figure in enumerate(figures, 1):
-            path = folder / "figures" / f"figure-{number}-{figure.key}.svg"
-            write_text(path, standalone_svg(figure))
-            written.append(path)
+        written += write_figures(figures, folder / "figures", on_note)
     return written
 
 

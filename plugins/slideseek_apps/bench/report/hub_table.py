@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from slideseek.searching.hubness import Hubness
 from slideseek_apps.bench.hub_counts import hubs
+from slideseek_apps.bench.hubness import Hubness
 from slideseek_apps.bench.report.sections import Section, VariantResults
 from slideseek_apps.bench.report.table import Column, Number, Row, Table
 

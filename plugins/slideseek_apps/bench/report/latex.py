@@ -27,9 +27,16 @@ _SPECIAL = {
 }
 
 
+STACKED_FROM = 6
+"""Columns from which intervals stand below their numbers."""
+
+
 def render_latex(report: Report) -> str:
-    """Return one `table*` per table. The document needs `\\usepackage{booktabs}` and nothing else."""
-    blocks = [f"% {_comment(report.title)}", "% needs \\usepackage{booktabs}"]
+    """Return one `table*` per table. The document needs `\\usepackage{booktabs,graphicx}` and nothing else.
+
+    A table that is wider than the page is scaled down to it.
+    """
+    blocks = [f"% {_comment(report.title)}", "% needs \\usepackage{booktabs,graphicx}"]
     for part in report.parts:
         blocks.append(f"% {_comment(part.heading)}")
         blocks += [_table(table, part.heading) for table in part.tables if not table.appendix]
@@ -48,12 +55,14 @@ def _table(table: Table, heading: str) -> str:
     lines = [
         r"\begin{table*}",
         r"\centering\scriptsize",
+        r"\resizebox{\ifdim\width>\textwidth\textwidth\else\width\fi}{!}{%",
         rf"\begin{{tabular}}{{@{{}}{spec}@{{}}}}",
         r"\toprule",
         *_groups(table, leading),
         _row([*table.heads, *(column.name for column in table.columns)]),
         r"\midrule",
     ]
+    stacked = len(table.columns) >= STACKED_FROM
     for before, row in pairwise([None, *table.rows]):
         if row is None:
             continue
@@ -61,12 +70,12 @@ def _table(table: Table, heading: str) -> str:
             lines += _rule_between(before, row, leading)
         repeated = before is not None and leading > 2 and not row.summary and before.heads[0] == row.heads[0]
         heads = ("", *row.heads[1:]) if repeated else row.heads
-        lines.append(_row(list(heads), [_entry(entry) for entry in row.entries]))
+        lines.append(_row(list(heads), [_entry(entry, stacked) for entry in row.entries]))
     notes = "".join(f" {note}." for note in table.notes)
     label = re.sub(r"[^a-z0-9]+", "-", f"{heading} {table.key}".lower()).strip("-")
     lines += [
         r"\bottomrule",
-        r"\end{tabular}",
+        r"\end{tabular}}",
         rf"\caption{{{escape(f'{heading}. {table.title}. {table.caption}{notes}')}}}",
         rf"\label{{tab:{label}}}",
         r"\end{table*}",
@@ -99,12 +108,15 @@ def _row(texts: list[str], finished: list[str] | None = None) -> str:
     return " & ".join([*(escape(text) for text in texts), *(finished or [])]) + r" \\"
 
 
-def _entry(entry: Entry) -> str:
+def _entry(entry: Entry, stacked: bool) -> str:
+    """Return a cell. stacked: the interval stands below its number, as a page does it for wide tables."""
     if not isinstance(entry, Number):
         return escape(entry)
     value = escape(entry.text)
     shown = rf"\textbf{{{value}}}" if entry.best else value
     rest = " ".join(part for part in (entry.deviation, entry.interval) if part)
+    if rest and stacked:
+        return rf"\begin{{tabular}}[t]{{@{{}}r@{{}}}}{shown}\\[-2pt]{{\tiny {escape(rest)}}}\end{{tabular}}"
     return rf"{shown} {{\tiny {escape(rest)}}}" if rest else shown
 
 

@@ -14,7 +14,7 @@
       const fits = fields.every((field) => !field.value || row.dataset[field.id] === field.value) &&
         words.every((word) => row.dataset.words.includes(word));
       row.hidden = !fits;
-      if (fits) row.cells[0].textContent = ++shown;
+      if (fits) shown += 1;
     }
     count.textContent = `${shown} of ${rows.length} rows`;
   }
@@ -25,7 +25,7 @@
     const first = numeric && head.dataset.better !== "lower" ? "descending" : "ascending";
     const now = head.getAttribute("aria-sort");
     const wanted = now === null ? first : now === "ascending" ? "descending" : "ascending";
-    heads.forEach((other) => other.removeAttribute("aria-sort"));
+    for (const other of heads) other.removeAttribute("aria-sort");
     head.setAttribute("aria-sort", wanted);
     const sign = wanted === "ascending" ? 1 : -1;
     const value = (row) => row.cells[column].dataset.value ?? row.cells[column].textContent;

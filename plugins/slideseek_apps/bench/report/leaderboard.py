@@ -22,6 +22,7 @@ from slideseek_apps.bench.report.retrieval_tables import SectionTables
 from slideseek_apps.bench.report.sections import CODE_SIZE, SEARCH_TIME, Section, VariantResults, make_sections
 from slideseek_apps.bench.report.settings import ReportSettings
 from slideseek_apps.bench.report.table import Number
+from slideseek_apps.bench.report.training_table import epochs_of, folds_of
 from slideseek_apps.bench.results import Results
 
 ALL_SITES = "all sites"
@@ -34,7 +35,9 @@ class Standing:
 
     dataset: name and the start of its fingerprint, since different slides may have the same name. source: the title of
     the results it comes from. first: probability in percent to be first among the variants of the same dataset and
-    protocol. top: whether it is in the top group. card: of its engine, where it was submitted.
+    protocol. top: whether it is in the top group. card: of its engine, where it was submitted. rank: its place by macro
+    F1 as it is shown; engines with the same value share it. trial: of a run shortened with `--quick`. training: in
+    words.
     """
 
     engine: str
@@ -52,6 +55,9 @@ class Standing:
     first: Number = field(default_factory=lambda: Number(None))
     top: bool = False
     card: EncoderCard | None = None
+    rank: int = 0
+    trial: bool = False
+    training: str = ""
 
     @property
     def words(self) -> str:
@@ -72,10 +78,24 @@ def make_standings(results: Sequence[Results], settings: ReportSettings) -> list
     if not found:
         raise SlideseekError("there is nothing to rank: no retrieval cells", "name folders with retrieval results")
     places = {name: i for i, name in enumerate(dict.fromkeys((s.dataset, s.protocol) for s in found))}
-    return sorted(
+    ordered = sorted(
         found,
         key=lambda s: (places[s.dataset, s.protocol], s.site != ALL_SITES, s.site, -(s.macro_f1.value or 0.0)),
     )
+    return _ranked(ordered)
+
+
+def _ranked(ordered: Sequence[Standing]) -> list[Standing]:
+    """Give standings their ranks within one dataset, protocol and site: 1, 2, 2, 4."""
+    ranked: list[Standing] = []
+    place = 0
+    for one in ordered:
+        group = one.dataset, one.protocol, one.site
+        before = ranked[-1] if ranked and (ranked[-1].dataset, ranked[-1].protocol, ranked[-1].site) == group else None
+        place = place + 1 if before else 1
+        tied = before is not None and before.macro_f1.text == one.macro_f1.text
+        ranked.append(replace(one, rank=before.rank if before is not None and tied else place))
+    return ranked
 
 
 def render_leaderboard(title: str, standings: Sequence[Standing], settings: ReportSettings) -> str:
@@ -92,6 +112,7 @@ def render_leaderboard(title: str, standings: Sequence[Standing], settings: Repo
         css=style(),
         script=Markup(script),
         digest=digest,
+        trial=any(s.trial for s in standings),
     )
 
 
@@ -147,4 +168,16 @@ def _standing(
         Number(100 * overall.first if overall else None, digits=1),
         overall.top if overall else False,
         result.cards.get(variant.first.engine),
+        trial=any(cell.trial for cell in variant.cells),
+        training=_training(variant),
     )
+
+
+def _training(variant: VariantResults) -> str:
+    """Say in a few words how a variant was trained."""
+    cell = variant.first
+    if cell.protocol.fit == "none":
+        return "nothing is learnt"
+    epochs = epochs_of(cell)
+    folds = f"folds: {folds_of(cell)}" if cell.protocol.fit == "folds" else cell.protocol.fit
+    return ", ".join([folds, *([f"epochs: {epochs}"] if epochs else [])])

@@ -1,4 +1,4 @@
-"""A report as one self-contained HTML page, and its figures as separate SVG files."""
+"""A report as one self-contained HTML page."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from jinja2 import Environment, StrictUndefined, Template
 from markupsafe import Markup
 
 from slideseek_apps.bench.report.assemble import Report
-from slideseek_apps.bench.report.figures import Figure
 
 
 def render_page(report: Report) -> str:
@@ -17,15 +16,9 @@ def render_page(report: Report) -> str:
     return template("report.html.jinja").render(report=report, css=style())
 
 
-def standalone_svg(figure: Figure) -> str:
-    """Return a figure as an SVG document with its own style, for a paper."""
-    start, _, rest = figure.svg.partition(">")
-    return f"{start}><style>{resource('chart.css')}</style>{rest}\n"
-
-
 def style() -> Markup:
     """Return the style sheet of pages. It is part of this package, so it is not escaped."""
-    return Markup(resource("chart.css") + resource("page.css"))
+    return Markup(resource("page.css"))
 
 
 @cache

@@ -110,7 +110,7 @@ def test_the_page_sorts_and_filters(board):
     assert board.locator("#count").inner_text() == "3 of 16 rows"
     board.get_by_role("button", name="macro F1").click()
     assert engines() == ["weak", "middle", "strong"]
-    assert board.locator("tbody tr:visible td:first-child").all_inner_texts() == ["1", "2", "3"]
+    assert board.locator("tbody tr:visible td:first-child").all_inner_texts() == ["3", "2", "1"], "ranks, not rows"
     board.get_by_role("button", name="engine", exact=True).click()
     assert engines() == ["middle", "strong", "weak"]
     board.locator("#text").fill("SECOND")

@@ -4,10 +4,14 @@ import csv
 import io
 import json
 import re
+import shutil
+import subprocess
+import sys
 from html.parser import HTMLParser
 from xml.etree import ElementTree
 
 import pytest
+from PIL import Image
 from sklearn.metrics import f1_score
 
 from slideseek.searching.votes import majority
@@ -17,6 +21,7 @@ from slideseek_apps.bench.report.class_table import ClassRow, means_of
 from slideseek_apps.bench.report.formats import render
 from slideseek_apps.bench.report.settings import ReportSettings
 from slideseek_apps.bench.report.table import Number
+from slideseek_apps.bench.report.terminal import render_terminal
 from slideseek_apps.bench.results import read_results
 from slideseek_apps.bench.scoring import score
 
@@ -37,14 +42,27 @@ def test_the_cells_decide_what_is_shown(report):
     shown = {part.heading: ([t.key for t in part.tables], [f.key for f in part.figures]) for part in report.parts}
     assert shown == {
         "simulated, vertical": (
-            ["overview", "classes", "sweep-lambda", "sweep-bits", "comparisons", "ranks", "conventions"],
+            [
+                "overview",
+                "training",
+                "classes",
+                "sweep-lambda",
+                "sweep-bits",
+                "comparisons",
+                "ranks",
+                "conventions",
+                "options",
+            ],
             ["engines", "sweep-lambda", "sweep-bits", "time-bits", "size", "values", "gradient"],
         ),
         "simulated, horizontal": (
-            ["overview", "classes", "comparisons", "ranks", "conventions", "classification"],
+            ["overview", "training", "classes", "comparisons", "ranks", "conventions", "options", "classification"],
             ["engines"],
         ),
-        "simulated, vertical: shuffled-label control": (["overview", "classes", "conventions"], []),
+        "simulated, vertical: shuffled-label control": (
+            ["overview", "training", "classes", "conventions", "options"],
+            [],
+        ),
     }
 
 
@@ -202,8 +220,8 @@ def test_the_page_is_whole_and_needs_nothing(report):
     assert tags.references == []
     assert "script" not in tags.seen
     assert tags.seen.count("svg") == 8
-    assert tags.seen.count("table") == 16
-    assert tags.seen.count("details") == 3
+    assert tags.seen.count("table") == 22
+    assert tags.seen.count("details") == 6
     assert "url(" not in page
     assert "prefers-color-scheme: dark" in page
 
@@ -224,18 +242,18 @@ def test_names_from_cells_are_escaped_everywhere(simulation):
 def test_latex_rows_have_as_many_cells_as_columns(report):
     text = render(report, "latex")
     blocks = re.findall(r"\\begin\{tabular\}\{@\{\}([lr]+)@\{\}\}(.*?)\\end\{tabular\}", text, re.DOTALL)
-    assert len(blocks) == 13
+    assert len(blocks) == 16
     for spec, body in blocks:
         for line in body.splitlines():
             if line.endswith(r"\\") and "multicolumn" not in line:
                 assert len(re.split(r"(?<!\\)&", line)) == len(spec), line
-    assert text.count(r"\toprule") == text.count(r"\bottomrule") == 13
+    assert text.count(r"\toprule") == text.count(r"\bottomrule") == 16
     assert r"\textbf{" in text
 
 
 def test_markdown_rows_have_as_many_cells_as_columns(report):
     blocks = re.findall(r"(?:^\|.*\n)+", render(report, "markdown"), re.MULTILINE)
-    assert len(blocks) == 16
+    assert len(blocks) == 22
     for block in blocks:
         assert len({line.count("|") for line in block.splitlines()}) == 1
 
@@ -262,15 +280,79 @@ def test_the_terminal_marks_the_best(small_results, slideseek):
     assert re.search(r"\d\d\.\d\*", done.out)
 
 
+def test_wide_tables_are_shared_out_over_blocks_that_fit_the_terminal(report):
+    """A squeezed column would read "91…": every number is whole at 80 columns, and the wide terminal has one block."""
+    narrow, wide = (render_terminal(report, width) for width in (80, 400))
+    assert max(map(len, narrow.splitlines())) <= 80 and "…" not in narrow
+    interval = re.compile(r"\[[+-]?\d+\.\d, [+-]?\d+\.\d\]")
+    assert sorted(interval.findall(narrow)) == sorted(interval.findall(wide)) != []
+    blocks = [len(re.findall(r"─ *\n", text)) for text in (narrow, wide)]
+    assert blocks[0] > blocks[1], "columns that do not fit are in further blocks"
+
+
 def test_a_folder_gets_every_format(small_results, tmp_path, slideseek):
     done = slideseek("bench", "report", small_results, "-o", tmp_path / "out")
     assert done.code == 0, done.err
     names = {path.name for path in (tmp_path / "out").iterdir()}
     assert names == {"report.html", "report.md", "report.csv", "report.tex", "report.json", "report.txt", "figures"}
-    (svg,) = (tmp_path / "out" / "figures").iterdir()
-    assert svg.name == "figure-1-engines.svg"
-    assert "<style>" in svg.read_text()
+    figures = sorted(path.name for path in (tmp_path / "out" / "figures").iterdir())
+    assert figures == [f"figure-1-engines.{suffix}" for suffix in ("pdf", "png", "svg")]
+    svg = tmp_path / "out" / "figures" / "figure-1-engines.svg"
+    assert "<style" not in svg.read_text() and "var(" not in svg.read_text()
     ElementTree.parse(svg)
+    with Image.open(svg.with_suffix(".png")) as picture:
+        assert picture.width == round(620 * 300 / 96)
+    assert svg.with_suffix(".pdf").read_bytes().startswith(b"%PDF")
+
+
+def test_without_cairo_figures_are_svg_alone_and_it_is_said(small_results, tmp_path, slideseek, monkeypatch):
+    monkeypatch.setitem(sys.modules, "cairosvg", None)
+    done = slideseek("bench", "report", small_results, "-o", tmp_path / "out")
+    assert done.code == 0 and "pip install 'slideseek[figures]'" in done.err
+    assert [path.suffix for path in (tmp_path / "out" / "figures").iterdir()] == [".svg"]
+
+
+@pytest.mark.slow
+def test_latex_compiles(report, tmp_path):
+    if shutil.which("pdflatex") is None:
+        pytest.skip("there is no LaTeX on this machine")
+    body = render(report, "latex")
+    packages = "\\usepackage[T1]{fontenc}\\usepackage{booktabs,graphicx}"
+    head = f"\\documentclass[10pt,twocolumn]{{article}}{packages}\\begin{{document}}\n"
+    (tmp_path / "paper.tex").write_text(head + body + "\\end{document}\n", encoding="utf-8")
+    command = ["pdflatex", "-halt-on-error", "-interaction=nonstopmode", "paper.tex"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stdout[-2000:]
+    wide = [float(found) for found in re.findall(r"Overfull .hbox \(([\d.]+)pt too wide", done.stdout)]
+    assert not wide, f"tables run {max(wide):.0f} pt over the page"
+
+
+def test_it_says_how_engines_were_trained(simulation):
+    made = simulation()
+    options = {"encoder": {"use": "deep-fv", "epochs": 7, "hidden": [8, 4]}, "index": {"use": "cosine"}}
+    protocol = {"name": "vertical", "mode": "vertical", "k": 5, "fit": "folds", "folds": 3}
+    made.retrieval("deep", 0.8, options=options, protocol=protocol, command="slideseek bench run table1 --data x")
+    still = {"name": "vertical", "mode": "vertical", "k": 5, "fit": "none"}
+    made.retrieval("mean", 0.5, options={"encoder": {"use": "mean"}, "index": {"use": "cosine"}}, protocol=still)
+    report = make_report("t", read_results(made.folder).cells, FAST)
+    trained = {row.heads[0]: row.entries[:4] for row in table(report.parts[0], "training").rows}
+    assert trained == {"deep": ("folds", "3", "7", "0"), "mean": ("nothing is learnt", "–", "–", "–")}
+    options = {row.heads[0]: row.entries for row in table(report.parts[0], "options").rows}
+    assert set(options["encoder.hidden"]) == {"8, 4", "–"} and "index.use" in options
+    assert report.facts["command"] == "slideseek bench run table1 --data x"
+
+
+def test_a_trial_cannot_be_taken_for_a_result(simulation):
+    made = simulation()
+    made.retrieval("mean", 0.5, trial=True)
+    made.retrieval("other", 0.6)
+    report = make_report("Table 1", read_results(made.folder).cells, FAST)
+    for name in ("terminal", "markdown", "latex", "json", "html"):
+        assert "Trial run, not a result: Table 1" in render(report, name), name
+    page = render(report, "html")
+    assert 'class="band"' in page and "These numbers are not results." in page
+    sound = make_report("Table 1", [cell for cell in read_results(made.folder).cells if not cell.trial], FAST)
+    assert "not results" not in render(sound, "html") and not sound.trial
 
 
 def test_an_unknown_suffix_is_refused(small_results, tmp_path, slideseek):

@@ -18,5 +18,5 @@ def test_no_identity_is_in_a_report_or_leaderboard(simulation, tmp_path, slidese
         assert done.code == 0, done.err
     files = [path for path in out.rglob("*") if path.is_file()]
     assert len(files) > 5 and any("CANARY" in path.read_text() for path in made.folder.rglob("hits.csv"))
-    assert [path.name for path in files if "CANARY" in path.read_text() + path.name] == []
-    assert [path.name for path in files if str(tmp_path) in path.read_text()] == []
+    assert [path.name for path in files if b"CANARY" in path.read_bytes() + path.name.encode()] == []
+    assert [path.name for path in files if str(tmp_path).encode() in path.read_bytes()] == []

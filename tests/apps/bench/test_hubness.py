@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from slideseek.searching.hubness import hubness
+from slideseek_apps.bench.hubness import hubness
 
 
 def test_a_slide_that_is_found_by_all_is_the_hub() -> None:

@@ -1,15 +1,18 @@
 """Builds on the workers of a real Dask scheduler."""
 
+import os
 import shutil
+import signal
 import subprocess
 
 import pytest
 
 from slideseek.api import open_archive
-from slideseek.building import slide_work
 from slideseek.building.build import BuildOptions
+from slideseek.building.fit_work import FitWork
 from slideseek.building.reporting import Reporter
 from slideseek.errors import SlideseekError
+from slideseek_apps.cluster import dask_worker, packed_work
 
 pytestmark = pytest.mark.slow
 
@@ -74,25 +77,15 @@ def test_it_stores_what_a_local_build_stores(on_dask, local_rows, stored, waitin
     assert not waiting(folder)
 
 
-def allow_failures(dask, count):
-    """Set `distributed.scheduler.allowed-failures` of the running scheduler."""
-    dask.client.run_on_scheduler(lambda dask_scheduler: setattr(dask_scheduler, "allowed_failures", count))
-
-
 def test_killed_workers_lose_nothing_and_nothing_is_done_twice(dask, on_dask, local_rows, stored, waiting):
     killed = []
 
     def kill(count):
-        # Not at every slide: one that is interrupted four times counts as one that kills its workers.
-        if count % 2 and len(killed) < KILLS and dask.kill_a_worker():
+        if len(killed) < KILLS and dask.kill_a_worker():
             killed.append(count)
 
     reporter, folder = Acting(kill), on_dask()
-    allow_failures(dask, KILLS)  # as a site does whose machines are taken away: the slides are not to blame
-    try:
-        summary = build(folder, reporter)
-    finally:
-        allow_failures(dask, 3)
+    summary = build(folder, reporter)
     assert len(killed) == KILLS
     assert summary.counts == {"ok": SLIDES} and not summary.failures
     assert len(set(reporter.slides[:SLIDES])) == SLIDES, "each slide is reported once"
@@ -129,7 +122,7 @@ def test_a_slide_that_ends_its_workers_fails_and_the_others_go_on(on_dask, dask,
 
 
 def test_another_version_on_the_workers_is_one_error(on_dask, monkeypatch):
-    monkeypatch.setattr(slide_work, "__version__", "9.9.9")
+    monkeypatch.setattr(packed_work, "__version__", "9.9.9")
     folder = on_dask()
     with pytest.raises(SlideseekError, match=r"a worker \(.+\) has slideseek .+, and the build has 9\.9\.9") as error:
         build(folder)
@@ -157,9 +150,80 @@ def test_a_full_disk_on_a_worker_is_one_line_per_slide(on_dask, local_rows, stor
         summary = build(folder, engines=["bars"])
     finally:
         subprocess.run(["umount", str(full)], check=True)
-    failed = summary.failures["s05"]
-    assert "no space left on" in failed.cause and failed.fix == "free some space, then build again"
+    assert summary.counts["failed"] == len(summary.failures) > SLIDES / 2
+    for failed in summary.failures.values():
+        assert failed.cause.startswith("no space left on") and failed.fix == "free some space, then build again"
     summary = build(folder, executor="local")
     assert not summary.failures
     known = {row[0] for row in stored(folder)["payloads"]}
     assert known == {row[0] for row in local_rows["payloads"]}, "nothing is lost"
+
+
+DEEP = """
+[[engine]]
+name       = "deep"
+selector   = { use = "grid", size = 64, mpp = 1.0, min_tissue = 0.5 }
+featurizer = { use = "colour-texture" }
+encoder    = { use = "deep-fv", epochs = 3, hidden = [16], latent = 8 }
+index      = { use = "cosine" }
+"""
+
+
+def models(folder):
+    """Return the SHA-256 of every file of every fitted model."""
+    with open_archive(folder) as opened:
+        digests = [digest for (digest,) in opened.archive.catalog._db.execute("SELECT settings FROM models")]
+        return {digest: opened.archive.catalog.model(digest).files for digest in digests}
+
+
+class Epochs(Reporter):
+    """Call a function after each epoch of a training."""
+
+    def __init__(self, act=lambda epoch: None):
+        self.act, self.epochs = act, []
+
+    def epoch(self, engine, metrics):
+        self.epochs.append(int(metrics["epoch"]))
+        self.act(self.epochs[-1])
+
+
+def test_an_encoder_is_fitted_on_the_worker_with_a_device_and_survives_its_death(dask, on_dask, monkeypatch):
+    workers = sorted(dask.client.scheduler_info()["workers"])
+    dask.client.run(setattr, dask_worker, "DEVICES", ("/",), workers=workers[1:])
+    seen = []
+
+    def kill(epoch):
+        if not seen:
+            busy = [address for address, tasks in dask.client.processing().items() if tasks]
+            seen.append(busy)
+            os.kill(dask.client.run(os.getpid, workers=busy)[busy[0]], signal.SIGKILL)
+
+    folders = [on_dask("local"), on_dask("far")]
+    for folder in folders:
+        text = (folder / "slideseek.toml").read_text()
+        (folder / "slideseek.toml").write_text(DEEP + "[executor]" + text.partition("[executor]")[2])
+    assert not build(folders[0], executor="local").failures
+    reporter = Epochs(kill)
+    monkeypatch.setattr(FitWork, "run", lambda *given: pytest.fail("fitted in the process that builds"))
+    assert not build(folders[1], reporter).failures
+    assert seen == [workers[1:]], "the fit went to the worker with a device"
+    assert reporter.epochs[0] == 1 and reporter.epochs[-1] == 3, "another worker went on"
+    assert models(folders[0]) == models(folders[1])
+    assert not list((folders[1] / "training").iterdir())
+
+
+def test_an_encoder_is_fitted_here_on_request(on_dask, monkeypatch):
+    folder = on_dask()
+    text = (folder / "slideseek.toml").read_text()
+    (folder / "slideseek.toml").write_text(text.replace("wait = 60", 'wait = 60\nfit_on = "here"'))
+    ran, run = [], FitWork.run
+    monkeypatch.setattr(FitWork, "run", lambda *given: ran.append(1) or run(*given))
+    assert not build(folder, engines=["words"]).failures and ran == [1]
+
+
+def test_a_fit_that_fails_is_one_error(on_dask, slideseek):
+    folder = on_dask()
+    text = (folder / "slideseek.toml").read_text()
+    (folder / "slideseek.toml").write_text(text.replace("words = 4", "words = 4000"))
+    done = slideseek("build", "--engine", "words", "-a", folder)
+    assert done.code == 1 and done.err.count("error:") == 1 and "Traceback" not in done.err, done.err

@@ -1,4 +1,4 @@
-"""`slideseek search --queries FILE`: many searches over one open archive, one line of JSON per query."""
+"""`slideseek queries FILE`: many searches over one open archive, one line of JSON per query."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 import click
 
 from slideseek.cli import EXIT_FAILED_SLIDES
+from slideseek.cli.options import archive_option
 from slideseek.cli.progress import counting
 from slideseek.did_you_mean import did_you_mean
 from slideseek.errors import ParameterError, SlideseekError, UsageError
@@ -19,6 +20,27 @@ from slideseek.searching.answer_json import answer_json
 if TYPE_CHECKING:
     from slideseek.api import OpenArchive
     from slideseek.searching.request import Request
+
+
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@archive_option
+@click.option("--engine", "name", help="The engine to search with (default: the first one configured).")
+@click.option("-k", "count", type=int, default=5, show_default=True, help="Number of hits of a query that states none.")
+def command(
+    file: Path, folder: Path | None, name: str | None = None, count: int = 5, like: Request | None = None
+) -> int:
+    """Run a search for each line of FILE (- for standard input): a slide id, a file, or a JSON object.
+
+    Prints one JSON object per line. 'slideseek search --queries FILE' is the same with all options of a search.
+    """
+    from slideseek.api import open_archive
+    from slideseek.searching.request import Request
+
+    requests = read_queries(file, like or Request(text="", k=count))
+    with open_archive(folder) as archive:
+        return search_all(archive, requests, name)
+
 
 EXIT_FAILED_QUERIES = EXIT_FAILED_SLIDES
 MAX_LINE = 1 << 20

@@ -3,18 +3,17 @@
 import contextlib
 import getpass
 import os
-import random
 import shutil
-import signal
 import socket
 import sqlite3
 import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
 
 import pytest
+
+from bench.servers import DaskCluster, tethered
 
 CONFIG = """
 [[engine]]
@@ -113,64 +112,12 @@ def local_rows(made, tmp_path_factory):
     return rows(folder)
 
 
-class DaskScheduler:
-    """A scheduler and two workers with nannies, which start a killed worker again; all on loopback."""
-
-    def __init__(self, folder: Path) -> None:
-        self._file = folder / "scheduler.json"
-        run = [sys.executable, "-m", "dask"]
-        where = ["--scheduler-file", str(self._file), "--host", "127.0.0.1", "--no-dashboard"]
-        local = ["--nworkers", "2", "--nthreads", "1", "--local-directory", str(folder), "--memory-limit", "0"]
-        environment = {**os.environ, "SLIDESEEK_TRUST": str(folder.parent)}
-        self._log = (folder / "dask.log").open("w")
-        streams = {"stdout": self._log, "stderr": self._log, "env": environment, "start_new_session": True}
-        self._scheduler = subprocess.Popen([*run, "scheduler", *where, "--port", "0"], **streams)
-        self._workers = subprocess.Popen([*run, "worker", *where, *local], **streams)
-        self.client = None
-
-    def wait(self) -> None:
-        """Wait for the scheduler and both workers."""
-        from distributed import Client
-
-        started = time.monotonic()
-        while not self._file.exists():
-            assert time.monotonic() - started < 60
-            time.sleep(0.05)
-        self.client = Client(scheduler_file=str(self._file), timeout=60, set_as_default=False)
-        self.client.wait_for_workers(2, timeout=60)
-
-    @property
-    def address(self) -> str:
-        return self.client.scheduler.address
-
-    def kill_a_worker(self) -> bool:
-        """Kill one worker with SIGKILL; return whether there was one. Its nanny starts another."""
-        import psutil
-
-        nannies = psutil.Process(self._workers.pid)
-        alive = []
-        for one in nannies.children(recursive=True):
-            with contextlib.suppress(psutil.Error):  # killed before, and not buried yet
-                if "spawn_main" in " ".join(one.cmdline()):
-                    alive.append(one)
-        if alive:
-            random.choice(alive).kill()
-        return bool(alive)
-
-    def close(self) -> None:
-        if self.client is not None:
-            self.client.close()
-        for process in (self._workers, self._scheduler):
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait(20)
-        self._log.close()
-
-
 @pytest.fixture(scope="session")
 def dask(tmp_path_factory):
     """A Dask scheduler with two worker processes."""
     pytest.importorskip("distributed")
-    scheduler = DaskScheduler(tmp_path_factory.mktemp("dask"))
+    folder = tmp_path_factory.mktemp("dask")
+    scheduler = DaskCluster(folder, {"SLIDESEEK_TRUST": str(folder.parent)})
     try:
         scheduler.wait()
         yield scheduler
@@ -240,7 +187,7 @@ def slurm(tmp_path_factory):
     try:
         for command in commands:
             with (folder / f"{command[0]}.out").open("w") as log:
-                started.append(subprocess.Popen(command, env=environment, stdout=log, stderr=log))
+                started.append(subprocess.Popen(tethered(command), env=environment, stdout=log, stderr=log))
             until = time.monotonic() + 30
             while command[0] == "munged" and not (folder / "munge.socket").exists() and time.monotonic() < until:
                 time.sleep(0.05)
