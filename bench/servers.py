@@ -208,7 +208,7 @@ def tethered(command: Sequence[str]) -> list[str]:
     """Return a command whose process is killed when this one, which must start it, ends."""
     if not shutil.which("setpriv"):
         return list(command)
-    # Who dies before the signal is arranged sends none: the child looks once more whether its parent is still this process.
+    # Who dies before the signal is arranged sends none: the child then looks whether its parent is still this process.
     check = 'test "$PPID" = "$0" || exit 1; exec "$@"'
     return ["setpriv", "--pdeathsig", "KILL", "sh", "-c", check, str(os.getpid()), *command]
 

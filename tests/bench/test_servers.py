@@ -32,7 +32,8 @@ time.sleep(600)
 
 def running(pid: int) -> bool:
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"  # Z: nobody has asked how it ended
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        return state != "Z"  # it has ended, and nobody has asked how
     except OSError:
         return False
 
