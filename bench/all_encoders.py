@@ -113,7 +113,7 @@ def distances_after_fit(features: FeatureSet, row: Entry, seed: int, split: Spli
         if key not in UNTRAINED:
             UNTRAINED[key] = distances(encode(encoder, features.bags), bits)
         return UNTRAINED[key]
-    encoder.fit(*training(features, split.train, None))
+    encoder.fit(*training(features, split.train))
     if row.name not in CONDITIONED:
         codes = encode(encoder, features.bags)
         return distances(codes, bits) if bits else cosine_distances(codes)

@@ -106,7 +106,7 @@ def stored(features: FeatureSet, name: str, seed: int, split: Split, keep: Path)
     if not file.exists():
         part = (parts_of(seed) | {other: make(seed) for other, make in OTHERS.items()})[name]
         if implements(part, Trainable):
-            bags, _, groups = training(features, split.train, None)
+            bags, _, groups = training(features, split.train)
             part.fit(bags, [""] * len(bags), groups)
         sketch = Sketch(part.spec(features.bags[0].width).width)
         folded = [sketch.apply(values_of(part.encode(bag))).astype(np.float32) for bag in features.bags]
@@ -123,7 +123,7 @@ def distances_of(
     parts = [stored(features, name, seed, split, keep) for name in row.weights]
     joined = Joined(of=tuple(parts), weights=tuple(row.weights.values()))
     made = Projected(of=joined, seed=seed, **(dict(row.options) | options))
-    made.fit(*training(features, fitted.train, None))
+    made.fit(*training(features, fitted.train))
     return distances(made.encode_many(features.bags), made.bits > 0)
 
 

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.encoder_sets import FeatureSet, Protocol, Split
+from bench.encoder_sets import FeatureSet, Protocol, Split, deal_out
 from slideseek.interfaces import BatchEncoder, Encoder, Index, Trainable, implements
 from slideseek.types import Bag, Code, CodeSpec
 from slideseek_components.indexes.cosine import Cosine
@@ -24,11 +24,12 @@ from slideseek_components.indexes.hamming import Hamming
 @dataclass(frozen=True)
 class Entry:
     """An encoder to compare. make: returns it for a seed and a number of labels. shuffled: fitted on labels and sites
-    dealt out at random."""
+    dealt out at random. control: judged by those too, so that whatever it scores above chance has leaked."""
 
     name: str
     make: Callable[[int, int], Encoder]
     shuffled: bool = False
+    control: bool = False
 
 
 @dataclass(frozen=True)
@@ -77,11 +78,11 @@ def bytes_of(features: FeatureSet, entry: Entry) -> float:
 def measured(features: FeatureSet, entry: Entry, seed: int, split: Split) -> tuple[Near, Cost]:
     """Fit `entry` on the training slides of a split, and code and compare all slides."""
     encoder = entry.make(seed, len(set(features.labels)))
-    order = np.random.default_rng([seed, 99]).permutation(len(features.bags)) if entry.shuffled else None
+    known = deal_out(features, seed) if entry.shuffled else features
     with Peak() as peak:
         start = time.process_time()
         if implements(encoder, Trainable):
-            encoder.fit(*training(features, split.train, order))
+            encoder.fit(*training(known, split.train))
         fitted = time.process_time()
         codes = encode(encoder, features.bags)
         done = time.process_time()
@@ -139,16 +140,9 @@ class Once(Trainable, BatchEncoder):
         SHARED[self.key] = self.encoder, {}
 
 
-def training(
-    features: FeatureSet, train: NDArray[np.int64], order: NDArray[np.int64] | None
-) -> tuple[list[Bag], list[str], list[str]]:
-    """Return what `fit` gets. order: whose label and site each slide gets instead of its own."""
-    given = range(len(features.bags)) if order is None else order.tolist()
-    bags = [features.bags[i] for i in train]
-    if order is not None:
-        sites = [features.bags[given[i]].site for i in train]
-        bags = [Bag(bag.slide_id, bag.features, bag.xy, site) for bag, site in zip(bags, sites)]
-    return bags, [features.labels[given[i]] for i in train], [features.groups[i] for i in train]
+def training(features: FeatureSet, train: NDArray[np.int64]) -> tuple[list[Bag], list[str], list[str]]:
+    """Return what `fit` gets: the bags, labels and patients of the training slides."""
+    return [features.bags[i] for i in train], [features.labels[i] for i in train], [features.groups[i] for i in train]
 
 
 def encode(encoder: Encoder, bags: Sequence[Bag]) -> list[Code]:

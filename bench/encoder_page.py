@@ -21,6 +21,8 @@ BARS: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = (
     ("recommended, without labels", ("mAP",), ("yottixel", "mean", "gmm-fv")),
     ("recommended, shuffled labels", ("mAP",), ("recommended, without labels",)),
     ("recommended, projection alone, shuffled labels", ("mAP",), ("chance",)),
+    ("control, recommended", ("mAP",), ("control, chance",)),
+    ("control, projection alone", ("mAP",), ("control, chance",)),
     *((name, ("mAP",), ("chance",)) for name in ("yottixel", "mean", "gmm-fv")),
 )
 """A row, and what it is compared with in which measures."""

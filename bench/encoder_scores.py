@@ -19,11 +19,13 @@ RESAMPLES = 1000
 class Ranked:
     """The slides of one seed that were searched for: average precision in %, and the majority of the nearest.
 
-    rows: int64 (queries,), their numbers. said: for each k of `NEAREST`, the answer of every query.
+    rows: int64 (queries,), their numbers. truth: what each is. said: the answer of every query, for each k of
+    `NEAREST`.
     """
 
     rows: NDArray[np.int64]
     precision: NDArray[np.float64]
+    truth: list[str]
     said: dict[int, list[str]]
 
 
@@ -48,7 +50,8 @@ def rank(task: Task, protocol: Protocol, found: Sequence[tuple[Split, NDArray[np
             precision.append(100 * float(np.mean(np.arange(1, match.sum() + 1) / (np.flatnonzero(match) + 1))))
             for k in NEAREST:
                 said[k].append(majority(answers[:k]))
-    return Ranked(np.array(rows, dtype=np.int64), np.array(precision), said)
+    truth = [task.targets[row] for row in rows]
+    return Ranked(np.array(rows, dtype=np.int64), np.array(precision), truth, said)
 
 
 def macro_f1(truth: Sequence[str], answers: Sequence[str], weights: NDArray[np.float64]) -> float:
@@ -113,9 +116,7 @@ def score(task: Task, seeds: Sequence[Ranked]) -> dict[str, Score]:
         for _ in range(RESAMPLES)
     ]
     values: dict[str, list[float]] = {name: [] for name in ("mAP", *(f"F1@{k}" for k in NEAREST))}
-    answers = {
-        k: [Answers.of([task.targets[i] for i in ranked.rows], ranked.said[k]) for ranked in seeds] for k in NEAREST
-    }
+    answers = {k: [Answers.of(ranked.truth, ranked.said[k]) for ranked in seeds] for k in NEAREST}
     for draw in draws:
         weights = [draw[member[ranked.rows]] for ranked in seeds]
         values["mAP"].append(_mean([_weighted(r.precision, w) for r, w in zip(seeds, weights)]))

@@ -86,6 +86,13 @@ def tasks_of(features: FeatureSet) -> list[Task]:
     ]
 
 
+def deal_out(features: FeatureSet, seed: int) -> FeatureSet:
+    """Return the slides with labels and sites dealt out at random, each pair to some slide: nothing can be learnt."""
+    order = np.random.default_rng([seed, 99]).permutation(len(features.bags)).tolist()
+    bags = [Bag(bag.slide_id, bag.features, bag.xy, features.bags[i].site) for bag, i in zip(features.bags, order)]
+    return FeatureSet(features.name, bags, [features.labels[i] for i in order], features.groups)
+
+
 def make_bag(name: str, features: NDArray[Any], site: str = "") -> Bag:
     """Return a bag without coordinates."""
     return Bag(name, features.astype(np.float32), np.zeros((len(features), 2), dtype=np.int32), site)

@@ -27,7 +27,7 @@ from bench.encoder_codes import Cost, Entry, bytes_of, cost_of, near_of
 from bench.encoder_entries import RECOMMENDED, RIVALS, entries
 from bench.encoder_page import page
 from bench.encoder_scores import Score, rank, score
-from bench.encoder_sets import PROTOCOLS, FeatureSet, Protocol, Task, counted, load_sets, splits, tasks_of
+from bench.encoder_sets import PROTOCOLS, FeatureSet, Protocol, Task, counted, deal_out, load_sets, splits, tasks_of
 from slideseek.errors import SlideseekError
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
@@ -94,8 +94,14 @@ def scored(task: Task, row: Entry, protocol: Protocol, seeds: int, keep: Path) -
             (split, near_of(task.features, row, seed, protocol, split, keep))
             for split in splits(task.features, protocol, seed)
         ]
-        ranked.append(rank(task, protocol, found))
+        ranked.append(rank(shuffled(task, seed) if row.control else task, protocol, found))
     return score(task, ranked)
+
+
+def shuffled(task: Task, seed: int) -> Task:
+    """Return the task with the labels and sites that the rows with shuffled labels were fitted on."""
+    dealt = tasks_of(deal_out(task.features, seed))
+    return next(one for one in dealt if one.name == task.name)
 
 
 def fits(row: Entry, features: FeatureSet) -> bool:

@@ -131,9 +131,9 @@ def fit(encoder: Encoder, features: FeatureSet, train: Int64, folder: Path) -> N
     """Fit an encoder that can be on the slides numbered `train`; what it trains is kept in `folder`."""
     if implements(encoder, Checkpointed):
         folder.mkdir(exist_ok=True)
-        encoder.fit_in(folder, *training(features, train, None))
+        encoder.fit_in(folder, *training(features, train))
     elif implements(encoder, Trainable):
-        encoder.fit(*training(features, train, None))
+        encoder.fit(*training(features, train))
 
 
 def fitted(task: Task, make: Callable[[int, int], Encoder], seed: int, folder: Path) -> list[Fold]:

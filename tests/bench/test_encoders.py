@@ -1,6 +1,7 @@
 """The comparison of encoders: protocols, scores, what is kept and shared, the figure."""
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from slideseek.engine import make_engine
 from slideseek.plugins import load_registry
 from slideseek.types import Bag
 from slideseek_components.encoders.gmm_fv import GmmFisher
+from slideseek_components.encoders.joined import Joined
 from slideseek_components.encoders.mean import Mean
 from slideseek_components.encoders.projected import Projected
 from slideseek_components.encoders.yottixel import Yottixel
@@ -111,11 +113,40 @@ def test_shared_encoders_are_fitted_once_per_split_and_shuffled_labels_are_dealt
     for split in (first, first, second):
         encoder_codes.measured(features, ROWS[2], 0, split)
     assert len(calls) == 2
-    order = np.random.default_rng(0).permutation(24)
-    bags, labels, groups = encoder_codes.training(features, first.train, order)
-    assert labels == [features.labels[order[i]] for i in first.train]
-    assert [bag.site for bag in bags] == [features.bags[order[i]].site for i in first.train]
+    dealt = encoder_sets.deal_out(features, 0)
+    bags, labels, groups = encoder_codes.training(dealt, first.train)
+    assert labels == [dealt.labels[i] for i in first.train] != [features.labels[i] for i in first.train]
+    assert [bag.site for bag in bags] == [dealt.bags[i].site for i in first.train]
     assert groups == [features.groups[i] for i in first.train]
+    pairs, dealt_pairs = (sorted(zip(one.labels, one.sites)) for one in (features, dealt))
+    assert pairs == dealt_pairs and dealt.groups == features.groups
+
+
+def test_the_control_is_at_chance_and_sees_a_leak(features, tmp_path, monkeypatch):
+    def make(seed, labels):
+        # the mean tells the classes apart; in 64 random values any labels can be learnt by heart
+        of = Joined(of=(Mean(l2=False), encoder_entries.Chance(seed)), weights=(1.0, 0.5))
+        return Projected(of=of, unprojected=0.0, bits=0, seed=seed)
+
+    control = encoder_codes.Entry("control", make, shuffled=True, control=True)
+    chance = encoder_codes.Entry("chance", lambda seed, labels: encoder_entries.Chance(seed), control=True)
+    true = encoder_codes.Entry("true", make)
+    task = encoder_sets.Task(features.name, features, features.labels)
+    monkeypatch.setattr(encoders, "tasks_of", lambda dealt: [encoder_sets.Task(dealt.name, dealt, dealt.labels)])
+
+    def mean_precision(row, folder):
+        return encoders.scored(task, row, "unseen", 8, folder)["mAP"].mean
+
+    assert mean_precision(true, tmp_path) > 90
+    honest = mean_precision(control, tmp_path) - mean_precision(chance, tmp_path)
+    assert abs(honest) < 10
+    split = encoder_codes.measured
+    everything = np.arange(len(features.bags))
+    monkeypatch.setattr(
+        encoder_codes, "measured", lambda f, e, s, given: split(f, e, s, replace(given, train=everything))
+    )
+    (tmp_path / "leak").mkdir()
+    assert mean_precision(control, tmp_path / "leak") - mean_precision(chance, tmp_path) > 15
 
 
 def test_rows_have_names_of_their_own():
