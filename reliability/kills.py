@@ -27,10 +27,6 @@ from reliability.trial import copy_tree, in_child
 from slideseek.cli import main
 
 RANDOM, SHORT = 200, 5
-MISSED = {
-    "remove, at every call": "killed between the commit and the deletion of the feature file, the file of the removed"
-    " slide stays until the next 'slideseek compact'; no record names it and no search uses it."
-}
 BAD = ("did not open", "reported slide lost", "other result", "left over", "traceback", "hung", "crashed")
 
 
@@ -64,7 +60,7 @@ def _figure(name: str, results: list[tuple[list[str], str]]) -> Figure:
     examples = [f"{found}: {text}" for found, text in results if set(found) & set(BAD)][:6]
     counted = {what: seen[what] for what in ("killed", "done before", *BAD)}
     met = not any(seen[what] for what in BAD)
-    return Figure(name, len(results), counted, met, "" if met else MISSED.get(name, ""), tuple(examples))
+    return Figure(name, len(results), counted, met, examples=tuple(examples))
 
 
 def _copied(before: Path, target: Path) -> Path:

@@ -10,7 +10,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from slideseek.archive.catalog import Catalog
-from slideseek.archive.files import clear_temporary, write_text
+from slideseek.archive.files import clear_temporary, remove, write_text
 from slideseek.archive.payloads import load_bag
 from slideseek.config import CONFIG_NAME, Config, default_config, parse_config, read_config
 from slideseek.errors import BusyError, DamagedError, UsageError
@@ -124,9 +124,17 @@ class Archive:
             lock.acquire()
         try:
             clear_temporary(self.root, FOLDERS)
+            self.delete_discarded()
             yield
         finally:
             lock.release()
+
+    def delete_discarded(self) -> None:
+        """Delete the files whose records are gone: a file without a record is harmless, a record without a file not."""
+        if files := self.catalog.discarded():
+            for file in files:
+                remove(self.root / file)
+            self.catalog.forget_discarded()
 
     def close(self) -> None:
         """Close the catalogue."""

@@ -19,6 +19,7 @@ from slideseek.archive.recorded_stages import READ_BY, RecordedStages
 from slideseek.archive.records import Finished, IndexRow, ModelRow, Payload, Stage, StageRecord
 from slideseek.archive.schema import (
     DAMAGED_ROWS,
+    DISCARDED,
     FROM_1,
     FROM_2,
     FROM_3,
@@ -200,13 +201,25 @@ class Catalog:
             (payload.key, payload.kind, json.dumps(payload.meta), payload.data, payload.file, payload.sha256),
         )
 
-    def sweep_payloads(self) -> list[str]:
-        """Drop payloads that no stage refers to; return the files that nothing points to any more."""
+    def sweep_payloads(self) -> None:
+        """Drop payloads that no stage refers to; their files are listed as discarded in the same commit."""
         orphans = "SELECT key FROM payloads WHERE NOT EXISTS (SELECT 1 FROM stages WHERE stages.key = payloads.key)"
         keys = [(row[0],) for row in self._db.execute(orphans)]
         files = [self._db.execute("SELECT file FROM payloads WHERE key = ?", key).fetchone()[0] for key in keys]
         self._db.executemany("DELETE FROM payloads WHERE key = ?", keys)
-        return [inside(file) for file in files if file is not None]
+        self._db.execute(DISCARDED)
+        self._db.executemany("INSERT OR IGNORE INTO discarded VALUES (?)", [(file,) for file in files if file])
+
+    def discarded(self) -> list[str]:
+        """Return the files whose records were dropped, and that nothing points to."""
+        if not self._db.execute("SELECT 1 FROM sqlite_master WHERE name = 'discarded'").fetchone():
+            return []
+        unused = "SELECT file FROM discarded WHERE NOT EXISTS (SELECT 1 FROM payloads WHERE file = discarded.file)"
+        return [inside(row[0]) for row in self._db.execute(unused)]
+
+    def forget_discarded(self) -> None:
+        """Empty the list of discarded files: they are deleted."""
+        self._db.execute("DELETE FROM discarded")
 
     def drop_payload(self, key: str) -> None:
         """Drop a damaged payload; it will be computed again."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from slideseek.archive.archive import Archive
-from slideseek.archive.files import remove
 from slideseek.did_you_mean import did_you_mean
 from slideseek.errors import UsageError
 
@@ -21,6 +20,5 @@ def remove_slides(archive: Archive, slide_ids: Sequence[str]) -> None:
     with catalog.transaction():
         for slide_id in slide_ids:
             catalog.slides.remove(slide_id)
-        files = catalog.sweep_payloads()
-    for file in files:  # after the commit: a file without a record is harmless, a record without a file is not
-        remove(archive.root / file)
+        catalog.sweep_payloads()
+    archive.delete_discarded()

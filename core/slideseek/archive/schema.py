@@ -94,6 +94,9 @@ FROM_5 = (
 )
 """Version 5 did not know what was measured on slides; coming from an older one, the step before adds it."""
 
+DISCARDED = "CREATE TABLE IF NOT EXISTS discarded (file TEXT PRIMARY KEY) STRICT"
+"""Files to delete; created with the first, so that the next writer finishes what a killed one began."""
+
 QUERY_LOG = _HERE.with_name("query_log.sql").read_text(encoding="utf-8")
 """The query log; created with the first logged query, since nothing else in the catalogue depends on it."""
 
