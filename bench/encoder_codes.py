@@ -24,12 +24,14 @@ from slideseek_components.indexes.hamming import Hamming
 @dataclass(frozen=True)
 class Entry:
     """An encoder to compare. make: returns it for a seed and a number of labels. shuffled: fitted on labels and sites
-    dealt out at random. control: judged by those too, so that whatever it scores above chance has leaked."""
+    dealt out at random. control: judged by those too. dealt_again: the same distances as the row of this name, judged
+    after the labels of the queries were dealt out once more; a control that scores above this knows its queries."""
 
     name: str
     make: Callable[[int, int], Encoder]
     shuffled: bool = False
     control: bool = False
+    dealt_again: str = ""
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,7 @@ Near: TypeAlias = NDArray[np.float64]
 
 def near_of(features: FeatureSet, entry: Entry, seed: int, protocol: Protocol, split: Split, keep: Path) -> Near:
     """Return the distances after a fit of `entry` on a split, from the folder `keep` if they are there."""
-    file = keep / file_name(f"{features.name} {entry.name} {seed} {protocol} {split.number}.npz")
+    file = keep / file_name(f"{features.name} {entry.dealt_again or entry.name} {seed} {protocol} {split.number}.npz")
     if not file.exists():
         keep_arrays(file, near=measured(features, entry, seed, split)[0])
     with np.load(file) as stored:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -129,15 +130,23 @@ def entries(changes: tuple[str, ...] = ()) -> list[Entry]:
         Entry(f"{RECOMMENDED}, without labels", lambda seed, labels: recommended(seed, projection="none")),
         Entry(f"{RECOMMENDED}, shuffled labels", lambda seed, labels: recommended(seed), shuffled=True),
         Entry(f"{RECOMMENDED}, projection alone, shuffled labels", lambda seed, labels: alone(seed), shuffled=True),
-        Entry("control, chance", lambda seed, labels: Chance(seed), shuffled=True, control=True),
-        Entry(f"control, {RECOMMENDED}", lambda seed, labels: recommended(seed), shuffled=True, control=True),
-        Entry("control, projection alone", lambda seed, labels: alone(seed), shuffled=True, control=True),
+        *_controls(RECOMMENDED, recommended),
+        *_controls("projection alone", alone),
         Entry(f"{RECOMMENDED}, learnt rotations", lambda seed, labels: recommended(seed, binarise="itq")),
         Entry(f"{RECOMMENDED}, 512 random planes", lambda seed, labels: recommended(seed, bits=512)),
         Entry(f"{RECOMMENDED}, floats", lambda seed, labels: recommended(seed, bits=0)),
     ]
     rows += [_of_bits(bits) for bits in BITS]
     return rows + [_changed(change) for change in changes]
+
+
+def _controls(name: str, make: Callable[[int], Encoder]) -> list[Entry]:
+    """Return a row that is fitted on shuffled labels and judged by them, and what it would score if it knew nothing."""
+    name = f"control, {name}"
+    return [
+        Entry(name, lambda seed, labels: make(seed), shuffled=True, control=True),
+        Entry(f"{name}, queries swapped", lambda seed, labels: make(seed), True, control=True, dealt_again=name),
+    ]
 
 
 def _of_bits(bits: int) -> Entry:

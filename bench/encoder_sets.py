@@ -116,11 +116,13 @@ def splits(features: FeatureSet, protocol: Protocol, seed: int) -> Iterator[Spli
         yield Split(number, np.flatnonzero(part != number), np.flatnonzero(part == number))
 
 
-def candidates(task: Task, split: Split, protocol: Protocol, query: int) -> NDArray[np.int64]:
-    """Return the slides a query is searched among: never of its own patient."""
+def candidates(
+    task: Task, split: Split, protocol: Protocol, query: int, described: int | None = None
+) -> NDArray[np.int64]:
+    """Return the slides a query is searched among: never of its own patient. described: whose site it is given."""
     features = task.features
     among = split.train if protocol == "archive" else split.queries
-    site, group = features.bags[query].site, features.groups[query]
+    site, group = features.bags[query if described is None else described].site, features.groups[query]
     kept = [
         i for i in among.tolist() if features.groups[i] != group and (not task.within or features.bags[i].site == site)
     ]

@@ -31,6 +31,8 @@ from bench.encoder_sets import PROTOCOLS, FeatureSet, Protocol, Task, counted, d
 from slideseek.errors import SlideseekError
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
+DEALS = 10
+"""How often the labels of queries are dealt out again for a control."""
 COMPARED = (f"{RECOMMENDED} 5000 bits", f"{RECOMMENDED} 512 bits", "deep-sbfv best 5000 bits")
 
 Scores: TypeAlias = Mapping[str, Mapping[str, Score]]
@@ -94,7 +96,9 @@ def scored(task: Task, row: Entry, protocol: Protocol, seeds: int, keep: Path) -
             (split, near_of(task.features, row, seed, protocol, split, keep))
             for split in splits(task.features, protocol, seed)
         ]
-        ranked.append(rank(shuffled(task, seed) if row.control else task, protocol, found))
+        judged = shuffled(task, seed) if row.control else task
+        deals = range(DEALS) if row.dealt_again else [None]
+        ranked += [rank(judged, protocol, found, again) for again in deals]
     return score(task, ranked)
 
 
