@@ -388,7 +388,8 @@ def import_limit(what: str) -> Iterator[None]:
                 ctypes.c_ulong(importer.ident), ctypes.py_object(KeyboardInterrupt)
             )
 
-    notice = threading.Timer(min(NOTICE_SECONDS, limit / 2), _say_slow, (what, limit))
+    slow = f"note    still importing {what}; it is stopped after {limit:g} s\n"
+    notice = threading.Timer(min(NOTICE_SECONDS, limit / 2), sys.stderr.write, (slow,))
     end = threading.Timer(limit, interrupt)
     for timer in (notice, end):
         timer.daemon = True
@@ -407,7 +408,3 @@ def import_limit(what: str) -> Iterator[None]:
         end.cancel()
         if ignored:
             signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-
-def _say_slow(what: str, limit: float) -> None:
-    print(f"note    still importing {what}; it is stopped after {limit:g} s", file=sys.stderr)  # noqa: T201

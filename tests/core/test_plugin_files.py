@@ -74,6 +74,16 @@ def test_the_file_of_the_page_passes_the_kit_and_is_searched(tiny_archive, slide
     assert slideseek("search", "s0", "-a", tiny_archive, "--engine", "spread", "--json").json["hits"]
 
 
+def test_one_mistake_that_fails_many_checks_is_printed_once(archive, slideseek, monkeypatch):
+    monkeypatch.setenv("SLIDESEEK_TRUST", str(archive))
+    (archive / "spread.py").write_text(PLUGIN.replace(".astype(np.float32)", "").replace("* 1.0", "* np.float64(1)"))
+    checked = slideseek("plugins", "check", "spread", "-a", archive)
+    assert checked.code == 3
+    line = 1 + PLUGIN.splitlines().index(next(one for one in PLUGIN.splitlines() if "return Code(" in one))
+    assert checked.out.count(f"not float64 (1, 16) at spread.py line {line}") == 1
+    assert checked.out.count("as in codes_honour_the_spec") > 5
+
+
 def test_a_file_that_is_not_trusted_does_not_run_and_other_engines_work(archive, slideseek):
     (archive / "spread.py").write_text(f"open({str(archive / 'ran')!r}, 'w')\n{PLUGIN}")
     done = slideseek("build", "-a", archive)
