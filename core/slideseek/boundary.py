@@ -18,7 +18,7 @@ from typing import Any, ParamSpec, TypeVar, cast
 
 import numpy as np
 
-from slideseek.errors import DISK_FAILURES, PluginError, SlideseekError, one_line
+from slideseek.errors import DISK_FAILURES, PluginError, SlideseekError, one_line, raised_at
 from slideseek.interfaces import CAPABILITIES, KIND_PROTOCOLS, BatchIndex, FiltersRows, Index, KeptElsewhere, implements
 from slideseek.plugins import Registry
 from slideseek.types import Bag, Code, CodeSpec, Filter, Float32, Float64, Hit, Mask, Patches, SlideRecord, UInt8
@@ -59,7 +59,7 @@ class Owner:
                 raise OSError(error.errno, f"{self} in {what}: {error.strerror}", error.filename) from error
             if os.environ.get(DEBUG_VARIABLE):  # here, since not every front end ends with the error
                 traceback.print_exc()
-            raise self.wrong(f"failed in {what} ({one_line(error)})") from error
+            raise self.wrong(f"failed in {what} ({one_line(error)}){raised_at(error)}") from error
 
     def read(self, component: Any, name: str) -> Any:
         """Return a property of the component: it is a call too."""

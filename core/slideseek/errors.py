@@ -2,6 +2,8 @@
 
 import errno
 from collections.abc import Mapping
+from pathlib import Path
+from traceback import walk_tb
 
 DISK_FAILURES = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.ESTALE, errno.ETIMEDOUT)
 """Failures of a disk or a network share: neither a slide nor a plugin is to blame."""
@@ -17,6 +19,16 @@ def message(error: BaseException, limit: int = 160) -> str:
     """Format the message of a library's error as one line, cut at `limit` characters; its type if it is empty."""
     text = " ".join(str(error).split()) or type(error).__name__
     return text if len(text) <= limit else f"{text[: limit - 3]}..."
+
+
+def raised_at(error: BaseException) -> str:
+    """Return the deepest line of the plugin that raised an error, ` at encoder.py line 61`; "" if none did."""
+    by_package: dict[str, str] = {}
+    for frame, line in walk_tb(error.__traceback__):
+        package = frame.f_globals.get("__name__", "").partition(".")[0]
+        by_package[package] = f" at {Path(frame.f_code.co_filename).name} line {line}"
+    # The first package that slideseek called: what that one calls itself, such as numpy, is seldom to blame.
+    return next((place for package, place in by_package.items() if package not in ("slideseek", "slideseek_apps")), "")
 
 
 class SlideseekError(Exception):

@@ -32,11 +32,8 @@ def plugin_files(root: Path, names: Sequence[str]) -> Iterator[tuple[str, str, C
         if not file.is_relative_to(root.resolve()):
             yield name, version, _failing(f"{file} lies outside the archive's folder: move it there")
         elif not _is_trusted(file):
-            yield (
-                name,
-                version,
-                _failing(f"{file} runs code and is not trusted: read it, then set {TRUST_VARIABLE}={root}"),
-            )
+            fix = f"read it, then set {TRUST_VARIABLE}={root.resolve()}"
+            yield name, version, _failing(f"{file} runs code and is not trusted: {fix}")
         else:
             yield name, version, lambda file=file, version=version: _load(file, version)  # type: ignore[misc]
 

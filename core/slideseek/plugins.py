@@ -23,7 +23,7 @@ from typing import Any, Literal, TextIO, TypeAlias, get_args
 import pluggy
 
 from slideseek.did_you_mean import did_you_mean
-from slideseek.errors import PluginError, one_line
+from slideseek.errors import PluginError, SlideseekError, one_line
 from slideseek.hookspecs import API_VERSION, OLDEST_API, PROJECT, Hooks
 
 ComponentKind: TypeAlias = Literal["selector", "featurizer", "encoder", "index", "reranker"]
@@ -118,17 +118,20 @@ class Registry:
         if found:
             owners = sorted(found, key=lambda e: e.owner)
             choice = " or ".join(repr(f"{e.distribution}:{plain}") for e in owners)
-            fix = f"uninstall one, or set {DISABLED_VARIABLE} to the plugin you do not want"
+            other = next((e for e in owners if e.distribution != PROJECT), owners[0])
+            fix = f"uninstall one, or disable it: {DISABLED_VARIABLE}={other.distribution}"
             raise PluginError(
                 f"{kind} {name!r} is registered twice, by {' and by '.join(e.owner for e in owners)}",
                 fix if kind == "command" else f"write {choice}, {fix}",
             )
+        same = [f"{e.distribution}:{plain}" for e in self.named(plain) if e.kind == kind]  # by other distributions
         known = sorted({e.name for e in self.entries if e.kind == kind})
-        hint = did_you_mean(name, known, f"available: {', '.join(known) or 'none'}")
+        near = did_you_mean(name, same or known)
+        hint = near or f"available: {', '.join(same or known) or 'none'}"
         if self.broken:
             shown = self.broken[:2]
             why = "; ".join(f"{one.plugin!r} of {one.distribution} {one.version}: {one.reason}" for one in shown)
-            hint = f"plugin {why} ({len(self.broken)} broken: see 'slideseek plugins list'); or {hint}"
+            hint = f"plugin {why} ({len(self.broken)} broken: see 'slideseek plugins list')" + (near and f"; or {near}")
         if self.disabled:
             hint += f" (or unset {DISABLED_VARIABLE}, which disables {', '.join(self.disabled)})"
         raise PluginError(f"no {kind} named {name!r}", hint)
@@ -139,7 +142,9 @@ class Registry:
         loaded = import_target(entry)
         where = f"{kind} {entry.name!r} of {entry.owner}"
         if not (isinstance(loaded, type) and dataclasses.is_dataclass(loaded)):
-            raise PluginError(f"{where}: {entry.target!r} is not a dataclass; a component's fields are its options")
+            raise PluginError(
+                f"{where}: {entry.target!r} is not a dataclass", "put @dataclass on it: fields are options"
+            )
         if wrong := interface_errors(kind, loaded):
             raise PluginError(f"{where}: class {loaded.__name__} {wrong}", "fix the class, or update the plugin")
         return loaded
@@ -149,17 +154,20 @@ def import_target(entry: Registration) -> Any:
     """Import the target of a registration; any failure is a `PluginError` that names the plugin."""
     where = f"{entry.kind} {entry.name!r} of {entry.owner}"
     module, separator, attribute = entry.target.partition(":")
+    correct = f"correct the import string in {HOOKS[entry.kind]}()"
     if not (module and separator and attribute):
-        raise PluginError(f"{where}: import string {entry.target!r} is not 'package.module:Name'")
+        raise PluginError(f"{where}: import string {entry.target!r} is not 'package.module:Name'", correct)
     try:
         with output_aside(), import_limit(where if entry.distribution != PROJECT else ""):
             return getattr(importlib.import_module(module), attribute)
     except PluginError:
         raise
     except (Exception, SystemExit) as error:  # a plugin's import can raise anything; the user needs one line
-        fix = "install what it needs, or update the plugin"
-        if isinstance(error, SyntaxError | AttributeError):
-            fix = "fix the module, or update the plugin"
+        fix = "fix the module, or update the plugin"
+        if isinstance(error, AttributeError | ModuleNotFoundError) and error.name in (module, attribute):
+            fix = correct
+        elif isinstance(error, ImportError):
+            fix = "install what it needs, or update the plugin"
         elif isinstance(error, TypeError) and "MRO" in str(error):
             fix = "name only the most special base classes: one that another includes is left out"
         raise PluginError(f"{where} cannot be imported from {entry.target!r} ({one_line(error)})", fix) from error
@@ -195,7 +203,8 @@ def load_registry(
                 found = collect(name, distribution, version, plugin, kinds, editable)
                 unknown = unknown_hooks(plugin)
         except (Exception, SystemExit) as error:  # isolation: one broken plugin must not break the others
-            broken.append(Broken(name, distribution, version, one_line(error)))
+            reason = str(error) if isinstance(error, SlideseekError) else one_line(error)
+            broken.append(Broken(name, distribution, version, reason))
             return
         entries.extend(found)
         if unknown:
@@ -274,7 +283,7 @@ def collect(
     manager.add_hookspecs(Hooks)
     manager.register(plugin, name)
     if not manager.get_hookcallers(plugin):
-        raise LookupError("it registers nothing (is @hookimpl missing on a hook?)")
+        raise PluginError("it registers nothing", "put @hookimpl on each hook")
     found: list[Registration] = []
     for kind in kinds:
 
@@ -287,6 +296,7 @@ def collect(
                 raise ValueError(f"{HOOKS[kind]}: the name must not contain ':', which names a distribution: {item!r}")
             found.append(Registration(kind, item, target, summary, name, distribution, version, editable))
 
+        register.__qualname__ = "register"  # for the message about missing arguments
         getattr(manager.hook, HOOKS[kind])(register=register)
     return found
 
@@ -308,12 +318,9 @@ def _check_api(plugin: object) -> None:
         return
     served = str(API_VERSION) if OLDEST_API == API_VERSION else f"{OLDEST_API} to {API_VERSION}"
     if not isinstance(version, int):
-        raise LookupError(f"its slideseek_api is {version!r}, not a whole number: write slideseek_api = {API_VERSION}")
-    newer = version > API_VERSION
-    raise LookupError(
-        f"it is written for API version {version}, and this slideseek serves {served}:"
-        f" update {'slideseek' if newer else 'the plugin'}"
-    )
+        raise PluginError(f"slideseek_api is {version!r}, not a whole number", f"write slideseek_api = {API_VERSION}")
+    outdated = "slideseek" if version > API_VERSION else "the plugin"
+    raise PluginError(f"it is written for API version {version}; this slideseek serves {served}", f"update {outdated}")
 
 
 def interface_errors(kind: Kind, loaded: type[Any]) -> str:
@@ -381,7 +388,8 @@ def import_limit(what: str) -> Iterator[None]:
                 ctypes.c_ulong(importer.ident), ctypes.py_object(KeyboardInterrupt)
             )
 
-    notice = threading.Timer(min(NOTICE_SECONDS, limit / 2), _say_slow, (what, limit))
+    slow = f"note    still importing {what}; it is stopped after {limit:g} s\n"
+    notice = threading.Timer(min(NOTICE_SECONDS, limit / 2), sys.stderr.write, (slow,))
     end = threading.Timer(limit, interrupt)
     for timer in (notice, end):
         timer.daemon = True
@@ -400,7 +408,3 @@ def import_limit(what: str) -> Iterator[None]:
         end.cancel()
         if ignored:
             signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-
-def _say_slow(what: str, limit: float) -> None:
-    print(f"note    still importing {what}; it is stopped after {limit:g} s", file=sys.stderr)  # noqa: T201

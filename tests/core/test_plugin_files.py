@@ -1,7 +1,10 @@
 """Plugins in single files of an archive: used only when trusted, and counted by their content."""
 
+from pathlib import Path
+
 import pytest
 
+PAGE = Path(__file__).parents[2] / "docs" / "plugins" / "rules.md"
 PLUGIN = '''
 from dataclasses import dataclass
 
@@ -53,6 +56,36 @@ def archive(tiny_archive):
     (tiny_archive / "spread.py").write_text(PLUGIN)
     (tiny_archive / "slideseek.toml").write_text(ENGINE)
     return tiny_archive
+
+
+def test_the_file_of_the_page_passes_the_kit_and_is_searched(tiny_archive, slideseek, monkeypatch):
+    text = PAGE.read_text(encoding="utf-8").partition("# my_encoder.py\n")[2].partition("```")[0]
+    (tiny_archive / "my_encoder.py").write_text(text)
+    engine = ENGINE.replace("spread.py", "my_encoder.py").replace('use = "spread"', 'use = "range"')
+    (tiny_archive / "slideseek.toml").write_text(engine)
+    refused = slideseek("build", "-a", tiny_archive, "--engine", "spread")
+    assert refused.code == 2
+    assert f"not trusted: read it, then set SLIDESEEK_TRUST={tiny_archive.resolve()}" in refused.err
+    assert "SlideseekError" not in refused.err
+    monkeypatch.setenv("SLIDESEEK_TRUST", str(tiny_archive))
+    checked = slideseek("plugins", "check", "range", "-a", tiny_archive)
+    assert checked.code == 0, checked.out
+    assert slideseek("build", "-a", tiny_archive).code == 0
+    assert slideseek("search", "s0", "-a", tiny_archive, "--engine", "spread", "--json").json["hits"]
+
+
+def test_one_mistake_that_fails_many_checks_is_printed_once(archive, slideseek, monkeypatch):
+    monkeypatch.setenv("SLIDESEEK_TRUST", str(archive))
+    (archive / "spread.py").write_text(PLUGIN.replace(".astype(np.float32)", "").replace("* 1.0", "* np.float64(1)"))
+    checked = slideseek("plugins", "check", "spread", "-a", archive)
+    assert checked.code == 3
+    line = 1 + PLUGIN.splitlines().index(next(one for one in PLUGIN.splitlines() if "return Code(" in one))
+    must = "Got ValueError: Code.rows must be uint8 or float32 (n, columns)"
+    assert checked.out.count(f"{must}, not float64 (1, 16) at spread.py line {line}.") == 1
+    # These two expect an error: their messages have an expectation and a fix of their own, and are printed.
+    for name in ("empty_bag_is_refused", "bad_numbers_are_refused"):
+        assert "as in" not in checked.out.partition(f"FAILED  {name}")[2].splitlines()[1]
+    assert checked.out.count("as in codes_honour_the_spec") > 5
 
 
 def test_a_file_that_is_not_trusted_does_not_run_and_other_engines_work(archive, slideseek):

@@ -67,6 +67,20 @@ def test_duplicate_name_is_an_error_when_used_naming_both_owners():
     assert len([e for e in registry.registrations("encoder") if e.name == "same"]) == 2
     with pytest.raises(PluginError, match="registered twice, by one - and by two -: write 'one:same' or 'two:same'"):
         registry.find("encoder", "same")
+    with pytest.raises(PluginError, match=r"disable it: SLIDESEEK_DISABLED_PLUGINS=one$"):
+        registry.find("encoder", "same")
+    with pytest.raises(PluginError, match=r"no encoder named 'tow:same': did you mean 'two:same'\?"):
+        registry.find("encoder", "tow:same")
+    with pytest.raises(PluginError, match=r"available: one:same, two:same$"):
+        registry.find("encoder", "another-distribution:same")
+
+
+def test_a_broken_plugin_is_the_fix_of_a_name_that_is_missing():
+    registry = load_registry(extra=[("bad", plugin(register_encoders=raising))])
+    with pytest.raises(PluginError) as caught:
+        registry.find("encoder", "zzzz")
+    shown = "plugin 'bad' of bad -: RuntimeError: boom second line (1 broken: see 'slideseek plugins list')"
+    assert caught.value.fix == shown, "and no list of all names"
 
 
 def leaving(register):
@@ -92,10 +106,14 @@ def raising(register):
         (plugin(register_encoders=wrong_argument), "registrar"),
         (plugin(register_encoders=raising), "RuntimeError: boom"),
         (plugin(register_encoders=lambda register: register("x", "", "s")), "import string must be a non-empty string"),
-        (types.SimpleNamespace(), "registers nothing"),
+        (types.SimpleNamespace(), "it registers nothing: put @hookimpl on each hook"),
+        (
+            plugin(register_encoders=lambda register: register("x", "y:Z")),
+            "TypeError: register() missing 1 required positional argument: 'summary'",
+        ),
         (plugin(register_encoders=leaving), "SystemExit: no licence found"),
     ],
-    ids=["misspelt hook", "wrong argument", "crash", "empty import string", "no hook", "sys.exit"],
+    ids=["misspelt hook", "wrong argument", "crash", "empty import string", "no hook", "no summary", "sys.exit"],
 )
 def test_a_broken_plugin_is_one_line_and_the_rest_works(broken, reason):
     registry = load_registry(extra=[("bad", broken), ("good", offers("fine"))])
@@ -107,20 +125,21 @@ def test_a_broken_plugin_is_one_line_and_the_rest_works(broken, reason):
 
 
 @pytest.mark.parametrize(
-    ("target", "message"),
+    ("target", "message", "fix"),
     [
-        ("no_such_module_here:X", "cannot be imported"),
-        ("slideseek_components.encoders.mean:Nope", "cannot be imported"),
-        ("slideseek_components.encoders.mean", "not 'package.module:Name'"),
-        ("slideseek.plugins:load_registry", "is not a dataclass"),
-        ("slideseek_components.indexes.hamming:Hamming", "lacks encode, spec"),
+        ("no_such_module_here:X", "cannot be imported", "correct the import string in register_encoders()"),
+        ("slideseek_components.encoders.mean:Nope", "cannot be imported", "correct the import string"),
+        ("slideseek_components.encoders.mean", "not 'package.module:Name'", "correct the import string"),
+        ("slideseek.plugins:load_registry", "is not a dataclass", "put @dataclass on it"),
+        ("slideseek_components.indexes.hamming:Hamming", "lacks encode, spec", "fix the class"),
     ],
 )
-def test_a_bad_import_string_names_the_owner(target, message):
+def test_a_bad_import_string_names_the_owner(target, message, fix):
     registry = load_registry(extra=[("odd", offers("odd-one", target))])
     with pytest.raises(PluginError, match="encoder 'odd-one' of odd -") as caught:
         registry.load("encoder", "odd-one")
-    assert message in str(caught.value)
+    assert message in caught.value.cause
+    assert caught.value.fix.startswith(fix)
 
 
 @pytest.fixture
@@ -141,6 +160,23 @@ def test_a_component_that_exits_at_import_names_its_owner(module):
     registry = load_registry(extra=[("odd", offers("leaver", f"{name}:X"))])
     with pytest.raises(PluginError, match=r"encoder 'leaver' of odd - cannot be imported .*SystemExit"):
         registry.load("encoder", "leaver")
+
+
+@pytest.mark.parametrize(
+    ("code", "fix"),
+    [
+        ("import no_such_library", "install what it needs"),
+        ("from dataclasses import dataclass\n@dataclass\nclass X:\n    options: list = []", "fix the module"),
+        ("class X(", "fix the module"),
+        ("raise AttributeError('of something else')", "fix the module"),
+    ],
+    ids=["missing library", "mutable default", "syntax", "attribute of something else"],
+)
+def test_the_fix_of_an_import_says_whose_fault_it_is(module, code, fix):
+    registry = load_registry(extra=[("odd", offers("odd-one", f"{module(code)}:X"))])
+    with pytest.raises(PluginError, match="encoder 'odd-one' of odd - cannot be imported") as caught:
+        registry.load("encoder", "odd-one")
+    assert caught.value.fix.startswith(fix)
 
 
 def test_a_person_who_stops_the_import_is_obeyed(module):

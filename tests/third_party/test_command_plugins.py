@@ -2,6 +2,7 @@
 
 import sys
 import types
+from pathlib import Path
 
 import click
 import pytest
@@ -9,6 +10,7 @@ import pytest
 import slideseek.plugins as plugins
 from slideseek.hookspecs import hookimpl
 
+PAGE = Path(__file__).parents[2] / "docs" / "plugins" / "reference.md"
 NOT_A_COMMAND = "text"
 
 
@@ -71,6 +73,19 @@ def test_a_command_that_works(install, slideseek):
     done = slideseek("fine", "--times", 2)
     assert (done.code, done.out.split()) == (0, ["fine", "fine"])
     assert "fine a test of fine (from good -)" in words(slideseek("--help").out)
+
+
+def test_the_command_of_the_page(install, slideseek, tiny_archive, tmp_path, monkeypatch):
+    text = PAGE.read_text(encoding="utf-8").partition("## Commands\n")[2].partition("```python\n")[2]
+    (tmp_path / "lonely_command.py").write_text(text.partition("```")[0])
+    monkeypatch.syspath_prepend(str(tmp_path))
+    install(good=plugin(("lonely", "lonely_command:lonely")))
+    done = slideseek("lonely", "-a", tiny_archive, "-n", 2)
+    assert done.code == 0, done.err
+    distances = [float(line.split()[1]) for line in done.out.splitlines()]
+    assert len(distances) == 2
+    assert distances == sorted(distances, reverse=True)
+    refused(slideseek("lonely", "-a", tmp_path / "nowhere"), "is not an archive")
 
 
 @pytest.mark.parametrize(

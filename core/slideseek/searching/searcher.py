@@ -88,7 +88,7 @@ class Searcher:
             cause = "; ".join(changes.values())
             return SlideseekError(
                 f"engine {self.engine.name!r}: {cause}; codes of the two must not be mixed",
-                "run 'slideseek build' to compute them again, or install the former version",
+                "run 'slideseek build' to compute them again, or go back to the former version",
             )
         return SlideseekError(f"engine {self.engine.name!r} has no indexed slides", "run 'slideseek build'")
 
@@ -237,7 +237,7 @@ class Searcher:
 
     def _reranked_note(self, compared: int, candidates: int) -> str:
         name = self.engine.config.component("reranker").use
-        which = "all" if compared == candidates else f"the {compared} nearest of"
+        which = "all" if compared == candidates else "none of" if not compared else f"the {compared} nearest of"
         return f"{which} {candidates} candidates were re-ranked by {name!r}"
 
     def candidates(self, query: Query) -> Mask:

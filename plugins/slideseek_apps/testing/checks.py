@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from slideseek.errors import raised_at
 from slideseek.interfaces import implements
 
 Make: TypeAlias = Callable[[], Any]
@@ -62,8 +63,8 @@ def require_error(
 
 
 def described(error: BaseException) -> str:
-    """Format an exception as one line: its type and its message."""
-    return f"{type(error).__name__}: {' '.join(str(error).split())}".rstrip(": ")
+    """Format an exception as one line: its type, its message, and the line of the component that raised it."""
+    return f"{type(error).__name__}: {' '.join(str(error).split())}".rstrip(": ") + raised_at(error)
 
 
 def having(protocol: type[Any], *functions: Callable[..., None]) -> tuple[Callable[..., None], ...]:
@@ -104,7 +105,7 @@ def _prepared(function: Callable[..., None], settings: dict[str, Any]) -> Check:
             raise CheckFailed(f"expected: {summary_of(function)} {unmet}") from None
         except Exception as error:  # a component may raise anything; it is a finding, with the traceback as its cause
             got = f"Got {described(error)}."
-            fix = "To fix it: call this check on your class and follow the traceback."
+            fix = "To fix it: follow the traceback, which pytest and SLIDESEEK_DEBUG=1 show."
             raise CheckFailed(f"expected: {summary_of(function)} {got} {fix}") from error
 
     return check

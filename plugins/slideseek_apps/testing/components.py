@@ -65,11 +65,13 @@ def fingerprint_is_stable(make: Make) -> None:
 
 
 def declarations_are_well_formed(make: Make) -> None:
-    """`code_revision` is a whole number if declared, and the metadata of options are true or false."""
+    """`code_revision` is a whole number of the class if declared; the metadata of options are true or false."""
     component = make()
     revision = getattr(component, "code_revision", 1)
     fix = "write code_revision: ClassVar[int] = 1, and raise it when the same options give other results"
     require(type(revision) is int, "code_revision to be a whole number", repr(revision), fix)
+    option = "code_revision" in {spec.name for spec in dataclasses.fields(component)}
+    require(not option, "code_revision to belong to the class", "a field, which is an option", fix)
     for spec in dataclasses.fields(component):
         for key in ("affects_result", AT_QUERY):
             value = spec.metadata.get(key, True)
@@ -80,7 +82,7 @@ def options_are_described(make: Make) -> None:
     """The docstring of the class or of a base class describes every option; `seed` explains itself."""
     kind = type(make())
     text = describe(kind)
-    names = [spec.name for spec in dataclasses.fields(kind) if spec.init and spec.name != "seed"]
+    names = [spec.name for spec in dataclasses.fields(kind) if spec.init and spec.name not in ("seed", "code_revision")]
     missing = [name for name in names if not re.search(rf"(?<![\w-]){name}(?![\w-])", text)]
     fix = f"add a line such as {missing[0] if missing else ''}: what it does, with its unit"
     require(not missing, "a description of every option", f"none of {', '.join(missing)}", fix)

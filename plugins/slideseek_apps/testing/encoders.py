@@ -94,14 +94,18 @@ def different_slides_get_different_codes(make: Make, toys: Toys) -> None:
 
 
 def codes_honour_the_spec(make: Make, every: list[Toys]) -> None:
-    """Every code has the kind, width and number of rows given by `spec`, for several feature widths."""
+    """Every code has the kind, width and number of rows given by `spec` and finite values, for several widths."""
     for toys in every:
         encoder, width = fitted(make, toys), toys(count=1).bags[0].width
         spec = encoder.spec(width)
         for bag in toys(seed=1, count=4).bags:
-            mismatch = encode(encoder, bag).mismatch(spec)
+            code = encode(encoder, bag)
+            mismatch = code.mismatch(spec)
             fix = "use one formula in spec() and encode(); pack bits with np.packbits(..., axis=1)"
             require(not mismatch, f"a code of {spec} from {len(bag)} patches of width {width}", mismatch, fix)
+            bad = int(np.count_nonzero(~np.isfinite(code.rows)))
+            fix = "look for a division by 0, the logarithm of 0, or the variance of one patch"
+            require(not bad, "finite values in every code", f"NaN or infinity in {bad} of {code.rows.size} values", fix)
 
 
 def padding_bits_are_zero(make: Make, every: list[Toys]) -> None:

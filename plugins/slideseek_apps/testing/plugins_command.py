@@ -165,10 +165,12 @@ def check_plugin(
     if as_json:
         print_json({"kind": entry.kind, "name": entry.name, "checks": [dataclasses.asdict(r) for r in results]})
     else:
+        first: dict[str, str] = {}  # one mistake may fail many checks: its message is printed once
         for result in results:
             click.echo(f"{'ok    ' if result.passed else 'FAILED'}  {result.name}: {result.summary}")
             if not result.passed:
-                click.echo(f"        {result.message}")
+                before = first.setdefault(result.message.removeprefix(f"expected: {result.summary} "), result.name)
+                click.echo(f"        {result.message if before == result.name else f'as in {before}'}")
         click.echo(f"{entry.kind} {entry.name}: {len(results) - len(failed)} of {len(results)} checks passed")
         if failed and needed and featurizer is None:
             click.echo(f"it needs the features of {' or '.join(needed)}: pass --featurizer {needed[0]}, or --width")
@@ -207,7 +209,7 @@ def _find(registry: Registry, name: str, kind: str | None, among: Sequence[Kind]
     others = [e.kind for e in load_registry(kinds=KINDS).registrations() if e.name == name and e.kind not in kinds]
     if others:
         raise UsageError(f"{name!r} is a {others[0]}, not a {' or '.join(kinds)}", "see 'slideseek plugins list'")
-    broken = "; ".join(f"{one.plugin} of {one.distribution} cannot be used: {one.reason}" for one in registry.broken)
+    broken = "; ".join(f"{one.plugin} of {one.distribution} {one.version}: {one.reason}" for one in registry.broken)
     raise UsageError(
         f"no component named {name!r}" + (f" ({broken})" if broken else ""),
         did_you_mean(name, {e.name for k in kinds for e in registry.registrations(k)}, "see 'slideseek plugins list'"),

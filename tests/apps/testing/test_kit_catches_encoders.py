@@ -434,6 +434,17 @@ class RevisionInWords(MeanSign):
 
 
 @dataclass
+class RevisionAsOption(MeanSign):
+    code_revision: int = 1
+
+
+@dataclass
+class NotFinite(Centred):
+    def code(self, bag: Bag, values: np.ndarray) -> Code:
+        return Centred.code(self, bag, np.where(np.arange(len(values)) == 1, np.nan, values))
+
+
+@dataclass
 class MetadataInWords(MeanSign):
     """The sign of the mean. batch: patches at a time."""
 
@@ -691,6 +702,7 @@ BROKEN = (
     (AnotherSignature, "interface_is_complete"),
     (Undescribed, "options_are_described"),
     (RevisionInWords, "declarations_are_well_formed"),
+    (RevisionAsOption, "declarations_are_well_formed"),
     (MetadataInWords, "declarations_are_well_formed"),
     (ForNoFeaturizer, "featurizers_are_named"),
     (ForAWord, "featurizers_are_named"),
@@ -719,6 +731,7 @@ BROKEN = (
     (RewritesOptions, "options_round_trip"),
     (SpecFollowsTraining, "spec_is_known_in_advance"),
     (WrongWidth, "codes_honour_the_spec"),
+    (NotFinite, "codes_honour_the_spec"),
     (ManyRowsForOne, "codes_honour_the_spec"),
     (FullPadding, "padding_bits_are_zero"),
     (FirstPatchCounts, "patch_order_does_not_matter"),

@@ -36,10 +36,19 @@ def test_failing_component_is_reported_and_never_raises() -> None:
     assert by_name["options_are_fields"].message == ""
     failed = by_name["spec_is_known_in_advance"]
     assert not failed.passed
-    assert "RuntimeError: no spec today" in failed.message
+    line = Raises.spec.__code__.co_firstlineno + 1
+    assert f"RuntimeError: no spec today at test_kit_run.py line {line}." in failed.message
     assert failed.summary.startswith("`spec` gives the format of the codes")
     assert failed.seconds >= 0
     assert "ZeroDivisionError" in by_name["empty_bag_is_refused"].message
+
+
+def test_traceback_is_shown_on_request(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    kit.run_checks("encoder", Raises)
+    assert "Traceback" not in capsys.readouterr().err
+    monkeypatch.setenv("SLIDESEEK_DEBUG", "1")
+    kit.run_checks("encoder", Raises)
+    assert 'raise RuntimeError("no spec\\ntoday")' in capsys.readouterr().err
 
 
 def test_component_that_cannot_be_made_fails_every_check() -> None:

@@ -69,6 +69,12 @@ def png(tmp_path: Path) -> Path:
     return tmp_path / "one.png"
 
 
+def where_raised(slide: Path) -> str:
+    """The place of the reader's surprise, as messages name it; the reader is installed beside the slide."""
+    lines = (slide.parent / "site" / "slideseek_toy.py").read_text().splitlines()
+    return f"slideseek_toy.py line {1 + next(number for number, line in enumerate(lines) if 'surprise' in line)}"
+
+
 def refusal(path: Path) -> SlideError:
     with pytest.raises(SlideError) as caught:
         open_slide(path, mpp=0.5)
@@ -148,7 +154,7 @@ def test_after_a_crash_in_claims_the_others_are_asked(install: Install, toy: Pat
     install(CRASHING_CLAIMS, "Crashing")
     with open_slide(png, mpp=0.5) as slide:
         assert slide.format == "png"
-        assert slide.notes == (f"{OWNER} failed in claims('one.png') (KeyError: 'surprise')",)
+        assert slide.notes == (f"{OWNER} failed in claims('one.png') (KeyError: 'surprise') at {where_raised(png)}",)
     cause = refusal(toy).cause
     assert cause.startswith("one.toy is not a slide")
     assert f"{OWNER} failed in claims('one.toy') (KeyError: 'surprise')" in cause
@@ -170,7 +176,7 @@ class Crashing(ToyReader):
 def test_a_crash_in_open_fails_that_slide_alone(install: Install, toy: Path, png: Path) -> None:
     install(CRASHING_OPEN, "Crashing")
     error = refusal(toy)
-    assert error.cause == f"{OWNER} failed in open('one.toy') (ZeroDivisionError: surprise)"
+    assert error.cause == f"{OWNER} failed in open('one.toy') (ZeroDivisionError: surprise) at {where_raised(toy)}"
     assert plugins.DISABLED_VARIABLE in error.fix
     with open_slide(png, mpp=0.5) as slide:
         assert slide.notes == ()
@@ -213,7 +219,7 @@ def test_a_crash_while_pixels_are_read_is_the_readers(install: Install, toy: Pat
     install(CRASHING_READ, "Crashing")
     with open_slide(toy) as slide, pytest.raises(PluginError) as caught:
         slide.thumbnail(20)
-    assert caught.value.cause == f"{OWNER} failed in reading 'one' (IndexError: surprise)"
+    assert caught.value.cause == f"{OWNER} failed in reading 'one' (IndexError: surprise) at {where_raised(toy)}"
 
 
 DECLINING = """
