@@ -19,6 +19,7 @@ from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from bench.ingest import cpu_seconds
 from slideseek.api import create_archive, open_archive
 from slideseek.archive.adding import add_slides
 from slideseek.archive.archive import Archive
@@ -29,9 +30,6 @@ from slideseek_apps.demo.histology.demo import write_demo
 
 PER_PATIENT = 4
 """Slides that the demo paints for each number of a patient: one per subtype."""
-
-TICK = os.sysconf("SC_CLK_TCK")
-"""Clock ticks per second, the unit of CPU time in /proc."""
 
 
 @dataclass(frozen=True)
@@ -51,20 +49,6 @@ def searched(root: Path, slide_id: str) -> tuple[int, int]:
         answer = archive.search(slide_id, k=1).answer
         return len(answer.found), answer.candidates + 1
     return 0, 0
-
-
-def cpu_seconds(pid: int) -> float:
-    """Return the CPU seconds of a process, of its descendants, and of those that they have waited for."""
-    parents, used = dict[int, int](), dict[int, int]()
-    for file in Path("/proc").glob("[0-9]*/stat"):
-        with suppress(OSError):  # it has ended
-            fields = file.read_text().rpartition(")")[2].split()  # a process may have any name
-            parents[int(file.parent.name)] = int(fields[1])
-            used[int(file.parent.name)] = sum(map(int, fields[11:15]))
-    family = {pid}
-    while more := {one for one, parent in parents.items() if parent in family} - family:
-        family |= more
-    return sum(used.get(one, 0) for one in family) / TICK
 
 
 def measure(root: Path, first: str, workers: int) -> Measured:
