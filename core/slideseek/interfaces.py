@@ -37,8 +37,7 @@ Capability = TypeVar("Capability")
 
 def implements(component: object, protocol: type[Capability]) -> TypeGuard[Capability]:
     """Return whether a component, or a component class, names a protocol among its base classes."""
-    kind = component if isinstance(component, type) else type(component)
-    return protocol in kind.__mro__
+    return protocol in (component if isinstance(component, type) else type(component)).__mro__
 
 
 @runtime_checkable

@@ -11,7 +11,7 @@ import sys
 import types
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeAlias, TypeVar, get_args, get_origin, get_type_hints
 
 from slideseek.did_you_mean import did_you_mean
 from slideseek.errors import PluginError, UsageError, message
@@ -123,10 +123,16 @@ def query_options(component: Any) -> tuple[str, ...]:
 
 def typed_value(hint: Any, value: Any, where: str) -> Any:
     """Check one value against a type without coercion; JSON mode accepts an array as a tuple and text as a path."""
-    from pydantic import TypeAdapter, ValidationError
-
     if isinstance(value, float) and not math.isfinite(value):
         raise UsageError(f"{where}: must be a finite number, not {value}", "write a finite number")
+    # Most options are plain values: they are checked without pydantic, whose import would delay every first build.
+    known = get_args(hint) if get_origin(hint) is Literal else ()
+    if (hint in (bool, int, float) and type(value) is hint) or (type(value) is str and value in known):
+        return value
+    if hint is float and type(value) is int and abs(value) <= 2**53:  # above it, not every whole number is a float
+        return float(value)
+    from pydantic import TypeAdapter, ValidationError
+
     try:
         return TypeAdapter(hint).validate_json(json.dumps(value), strict=True)
     except ValidationError as error:

@@ -6,7 +6,7 @@ import json
 import os
 import secrets
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -231,10 +231,11 @@ class Catalog:
         self._db.execute(f"DELETE FROM payloads WHERE key IN (SELECT key {where})", (stage, settings))
         self._db.execute(f"DELETE {where}", (stage, settings))
 
-    def drop_read(self, slide_id: str) -> None:
-        """Drop all that was computed from a slide's pixels as a plugin read them, also for copies of the slide."""
-        keys = f"SELECT key FROM stages WHERE slide_id = ? AND (stage = 'encode' OR instr(made_by, '{READ_BY}'))"
-        found = [(row[0],) for row in self._db.execute(keys, (slide_id,)).fetchall()]
+    def drop_read(self, slide_id: str, settings: Collection[str]) -> None:
+        """Drop codes, and what was read of a slide by a plugin or for some settings, also for copies of the slide."""
+        keys = f"""SELECT key FROM stages WHERE slide_id = ? AND (stage = 'encode' OR instr(made_by, '{READ_BY}')
+            OR settings IN ({",".join("?" * len(settings))}))"""
+        found = [(row[0],) for row in self._db.execute(keys, (slide_id, *settings)).fetchall()]
         for table in ("payloads", "stages"):
             self._db.executemany(f"DELETE FROM {table} WHERE key = ?", found)
 

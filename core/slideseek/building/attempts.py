@@ -9,6 +9,7 @@ from slideseek.building.incoming import Facts
 from slideseek.building.reporting import BuildSummary, SlideReport
 from slideseek.engine import Engine
 from slideseek.errors import SlideseekError
+from slideseek.hookspecs import PROJECT
 from slideseek.indexing.stage_cache import StageCache
 from slideseek.plugins import ComponentKind
 
@@ -24,9 +25,8 @@ NO_TISSUE = (
 def _no_tissue(facts: Facts | None, tissue_um2: float) -> tuple[str, str]:
     """Return why nothing was selected; if regions could not be decoded the file is at fault, not the tissue."""
     if tissue_um2 and not (facts and facts.unreadable):
-        return f"no patch to select: {tissue_um2:,.0f} µm² of tissue found, but no patch with enough of it", NO_TISSUE[
-            1
-        ]
+        found = f"no patch to select: {tissue_um2:,.0f} µm² of tissue found, but no patch with enough of it"
+        return found, NO_TISSUE[1]
     if facts and facts.unreadable:
         cause = f"no tissue found, and {facts.unreadable} region(s) of the slide cannot be decoded"
         return cause, "the file is damaged: copy the slide again from its source"
@@ -58,6 +58,7 @@ class Attempts:
                 self._summary.tissue[area] += float(payload.meta.get(area, 0.0))
         self._summary.stage_seconds.setdefault(stage, []).append(seconds)
         root, made_by = self._stages.archive.root, engine.resolved.makers.get(KIND_OF_STAGE[stage], "")
+        plugin = facts.read_by if facts and not facts.read_by.startswith(f"{PROJECT}:") else ""  # see `_taken_over`
         record = StageRecord(
             slide.id,
             stage,
@@ -72,7 +73,7 @@ class Attempts:
             bytes=(root / payload.file).stat().st_size if payload.file else len(payload.data or b""),
             unreadable=facts.unreadable if facts else 0,
             filled=facts.filled if facts else 0,
-            made_by=READ_BY.join(filter(None, (made_by, facts.read_by if facts else ""))),
+            made_by=READ_BY.join(filter(None, (made_by, plugin))),
         )
         if self._commit:
             self._stages.keep(record, payload)

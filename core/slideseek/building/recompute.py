@@ -6,13 +6,17 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Literal, TypeAlias, get_args
 
-from slideseek.archive.archive import Archive
+from slideseek.archive.archive import Archive, slide_file
 from slideseek.archive.file_changes import named
+from slideseek.archive.recorded_stages import READ_BY
 from slideseek.building.parts import Parts
 from slideseek.engine import Engine
 from slideseek.errors import SlideseekError
 from slideseek.indexing.live_index import changed_readers, open_engine
 from slideseek.indexing.stage_cache import StageCache
+from slideseek.slides import reader
+
+READERS = "readers "  # and the digest of a selector: where the catalogue keeps the readers its slides were read with
 
 RecomputeStage: TypeAlias = Literal["select", "featurize", "fit", "encode", "index"]
 
@@ -41,17 +45,48 @@ def drop_for_recompute(
 
 
 def drop_of_changed_readers(archive: Archive, engines: Sequence[Engine], stages: StageCache) -> list[str]:
-    """Drop what was computed from pixels that a reader now reads with other code; return a note on each change."""
+    """Drop what was computed from pixels that are read by other code now; return a note on each change."""
     changes: dict[str, dict[str, None]] = {}
-    for engine in engines:
-        for change, ids in changed_readers(archive, engine).items():
+    pixels, settings = [engine for engine in engines if not engine.resolved.imported], set[str]()
+    for engine in pixels:
+        settings |= {engine.select_digest, engine.feature_digest}
+        for change, ids in {**changed_readers(archive, engine), **_taken_over(archive, engine)}.items():
             changes.setdefault(change, {}).update(dict.fromkeys(ids))
             for slide in archive.catalog.slides.some(ids):
                 Parts(archive.root, engine.feature_digest, stages.key(engine, "featurize", slide)).remove()
     with archive.catalog.transaction():
         for slide_id in (slide_id for ids in changes.values() for slide_id in ids):
-            archive.catalog.drop_read(slide_id)
-    return [f"{change}: all it read of {named(ids)} is computed again" for change, ids in changes.items()]
+            archive.catalog.drop_read(slide_id, settings)
+        for engine in pixels:
+            archive.catalog.put_engine(READERS + engine.select_digest, "", dict.fromkeys(_reader_codes().values()))
+    return [f"{change}: all that was read of {named(ids)} is computed again" for change, ids in changes.items()]
+
+
+def _reader_codes() -> dict[str, str]:
+    """Return name and digest of every reader but bundled ones of the first revision, by its `read_by`."""
+    return {text: " ".join(text.split()[:2]) for *_, text in reader.installed_readers()[0] if text}
+
+
+def _taken_over(archive: Archive, engine: Engine) -> dict[str, list[str]]:
+    """Return the slides that are opened by another reader than when their patches were selected, by a note.
+
+    Only slides are opened that a reader claims which is new, or has other code, since the last build with this
+    selector. That is all that is kept of bundled readers: records of slides do not name them.
+    """
+    catalog, found = archive.catalog, dict[str, list[str]]()
+    known = catalog.last_engine(READERS + engine.select_digest) or {}
+    fresh = [text for text, code in _reader_codes().items() if code not in known]
+    records = catalog.stages("select", engine.select_digest) if fresh else []
+    read = {record.slide_id: record.made_by.partition(READ_BY)[2] for record in records}
+    for slide in catalog.slides.some(list(read)):
+        path = slide_file(archive.root, slide.record.path)
+        with suppress(SlideseekError):  # a slide that cannot be opened now keeps its results
+            if any(text in fresh for *_, text in reader.claiming(path)):
+                with reader.open_slide(path, slide.id, slide.record.mpp) as opened:
+                    now, before = (text.partition(" ")[0] for text in (opened.read_by, read[slide.id]))
+                if opened.read_by in fresh and now != before:
+                    found.setdefault(f"reader {now!r} took over from {before or 'a bundled one'}", []).append(slide.id)
+    return found
 
 
 def _sharing(archive: Archive, engines: Sequence[Engine], first: RecomputeStage) -> list[Engine]:

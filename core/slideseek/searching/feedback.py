@@ -102,5 +102,4 @@ def _majority(rows: NDArray[Any], width: int) -> UInt8:
     """Return the majority of each packed bit, uint8 (1, columns); the first row decides a tie."""
     bits = np.unpackbits(rows.astype(np.uint8, copy=False), axis=1, count=width).astype(np.int64)
     twice = 2 * bits.sum(axis=0) - len(bits)
-    winner = np.where(twice == 0, bits[0], twice > 0).astype(np.uint8)
-    return np.packbits(winner[None], axis=1)
+    return np.packbits(np.where(twice == 0, bits[0], twice > 0).astype(np.uint8)[None], axis=1)

@@ -59,8 +59,7 @@ def _unquoted(value: str) -> str:
     """Drop the quotes around a whole value. A single leading apostrophe is allowed, a single double quote is not."""
     if value.startswith('"') and value.count('"') % 2:
         raise UsageError(f"the quote in {value!r} is not closed", 'write VALUE or "VALUE"')
-    quoted = len(value) > 1 and value[0] == value[-1] and value[0] in "'\""
-    return value[1:-1] if quoted else value
+    return value[1:-1] if len(value) > 1 and value[0] == value[-1] and value[0] in "'\"" else value
 
 
 def _is_number(text: str) -> bool:

@@ -245,8 +245,7 @@ class QueryMaker:
         self, record: SlideRecord, made: LocatedBag, content: frozenset[str], notes: Sequence[str], path: Path | None
     ) -> Query:
         """Return a query from features in memory."""
-        code = self.prepared().encode(made.bag)
-        return Query(record, code, content, tuple(notes), path, source=lambda: made)
+        return Query(record, self.prepared().encode(made.bag), content, tuple(notes), path, source=lambda: made)
 
     def _select(self, slide: Slide) -> Patches:
         patches = self.prepared().select(slide)

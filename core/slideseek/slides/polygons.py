@@ -38,8 +38,7 @@ def fill(rings: Sequence[Float64], shape: tuple[int, int]) -> Mask:
     def first_right_of(row: Int64, x: Float64) -> Int64:
         return row * width + np.clip(np.ceil(x - 0.5), 0, width).astype(np.int64)
 
-    inside = _inside(rings, np.arange(height, dtype=np.float64) + 0.5, height * width, first_right_of)
-    return inside.reshape(shape)
+    return _inside(rings, np.arange(height, dtype=np.float64) + 0.5, height * width, first_right_of).reshape(shape)
 
 
 def fill_polygons(polygons: Iterable[Polygon], scale: tuple[float, float], shape: tuple[int, int]) -> Mask:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -34,9 +36,8 @@ def open_slide(path: Path, slide_id: str = "", mpp: float | None = None) -> Open
             "use an engine of imported features ('slideseek status' lists the engines), or add the slide file with a"
             " manifest that names this slide",
         )
-    head = b"" if isinstance(path, RemotePath) else first_bytes(path)
     passed_over: list[str] = []
-    for owner, reader, read_by in claiming(path, head, passed_over):
+    for owner, reader, read_by in claiming(path, passed_over):
         try:
             slide = owner.call(f"open({path.name!r})", reader.open, path, slide_id or path.stem, mpp)
         except DeclinedError:
@@ -56,11 +57,22 @@ def open_slide(path: Path, slide_id: str = "", mpp: float | None = None) -> Open
     raise SlideError("; ".join((refusal.cause, *causes)), _FIX) if causes else refusal
 
 
-def claiming(path: Path, head: bytes, passed_over: list[str] | None = None) -> Iterator[tuple[Owner, Reader, str]]:
+def open_ahead(path: Path) -> None:
+    """Open and close a slide in a thread, whatever comes of it: what its reader imports or starts is then there."""
+
+    def work() -> None:
+        with suppress(Exception):
+            open_slide(path, mpp=1.0).close()
+
+    threading.Thread(target=work, daemon=True, name="slideseek-ahead").start()
+
+
+def claiming(path: Path, passed_over: list[str] | None = None) -> Iterator[tuple[Owner, Reader, str]]:
     """Yield what `installed_readers` has of those that claim a slide; a URL is shown only to those that are `Remote`.
 
     passed_over: takes the causes of readers that crash.
     """
+    head = b"" if isinstance(path, RemotePath) else first_bytes(path)
     for owner, reader, read_by in installed_readers()[0]:
         if isinstance(path, RemotePath) and not implements(reader, Remote):
             continue

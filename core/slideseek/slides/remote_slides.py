@@ -55,7 +55,7 @@ def look_up_all(paths: Collection[str], seconds: float = LOOK_UP_SECONDS) -> dic
 
 def _reached(path: Path) -> tuple[Owner, Remote]:
     """Return the reader that reaches a URL, and its owner."""
-    for owner, reader, _ in claiming(path, b""):
+    for owner, reader, _ in claiming(path):
         if implements(reader, Remote):
             return owner, reader
     raise SlideError(f"no installed reader reaches {path}", "check the scheme, such as s3:// or https://")

@@ -29,7 +29,7 @@ _PLAIN_TIFF = ("aperio", "generic-tiff")
 class OpenSlideReader(Reader):
     """Read the whole-slide formats that OpenSlide knows."""
 
-    code_revision: ClassVar[int] = 1
+    code_revision: ClassVar[int] = 2
     rank: ClassVar[int] = 100
 
     def claims(self, path: Path, head: bytes) -> bool:
@@ -83,6 +83,18 @@ class OpenSlidePyramid(PyramidSlide):
             background=_colour(self.properties.get(openslide.PROPERTY_NAME_BACKGROUND_COLOR, "")),
             addresses=ratios,
         )
+
+    @property
+    def read_by(self) -> str:
+        """What counts of the reader's code: its second revision changed thumbnails of plain TIFFs and nothing else.
+
+        All other formats count as read by the first one, so what was computed of them stays valid.
+        """
+        return self._read_by if self.format in _PLAIN_TIFF else ""
+
+    @read_by.setter
+    def read_by(self, text: str) -> None:
+        self._read_by = text
 
     def close(self) -> None:
         """Release the file; reading afterwards raises `SlideError`."""

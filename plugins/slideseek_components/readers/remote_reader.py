@@ -34,7 +34,7 @@ class RemoteReader(Remote):
     Leaves DICOM to the reader of DICOM.
     """
 
-    code_revision: ClassVar[int] = 1
+    code_revision: ClassVar[int] = 2
     rank: ClassVar[int] = 100
 
     def claims(self, path: Path, head: bytes) -> bool:

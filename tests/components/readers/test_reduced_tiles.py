@@ -10,9 +10,21 @@ import pytest
 import tifffile
 from PIL import Image
 
+import slideseek
+from slideseek.archive.adding import StatedMpp, add_slides
+from slideseek.building.recompute import READERS
 from slideseek.slides.reader import open_slide
 from slideseek_components.readers import openslide_reader
 from slideseek_components.readers.reduced_tiles import Reduced, reduced_page
+
+CONFIG = """
+[[engine]]
+name       = "mean"
+selector   = { use = "grid", size = 64, mpp = 0.5, min_tissue = 0.1 }
+featurizer = { use = "colour-texture" }
+encoder    = { use = "mean" }
+index      = { use = "cosine" }
+"""
 
 SIDE = 1000
 """Not a whole number of tiles, and neither of reduced pixels of 8."""
@@ -97,3 +109,31 @@ def test_real_slides(name: str, shared_data: Path, monkeypatch: pytest.MonkeyPat
         monkeypatch.setattr(openslide_reader, "reduced_page", lambda *_: None)
         expected = slide.thumbnail(200).astype(int)
     assert 0 < np.abs(found - expected).mean() < 2
+
+
+def test_what_a_former_version_read_of_such_slides_is_computed_again(
+    write_tiff: Callable[..., Path], tmp_path: Path
+) -> None:
+    with open_slide(write(write_tiff, "jpeg"), mpp=0.5) as slide:
+        assert slide.read_by.startswith("slideseek:openslide ")
+    with slideseek.create(tmp_path / "archive", CONFIG) as archive:
+        tiff, plain = write(write_tiff, "jpeg"), tmp_path / "plain.png"
+        Image.fromarray(smooth()).save(plain)
+        with archive.archive.writing():
+            add_slides(archive.archive, [tiff, plain], stated=StatedMpp(0.5))
+        assert archive.build().counts["ok"] == 2
+        with archive.archive.writing(), archive.archive.catalog.transaction():  # as before readers were kept
+            (settings,) = {record.settings for record in archive.archive.catalog.stages("select")}
+            archive.archive.catalog.put_engine(READERS + settings, "", {})
+        summary = archive.build()
+        assert summary.counts["ok"] == summary.counts["skipped"] == 1
+        assert any(f"all that was read of slide {tiff.stem!r} is computed again" in note for note in summary.notes)
+        assert archive.build().counts["skipped"] == 2
+
+
+def test_other_formats_of_the_same_reader_keep_their_results(write_tiff: Callable[..., Path]) -> None:
+    with openslide_reader.OpenSlidePyramid(write(write_tiff, "jpeg"), "s", 0.5) as slide:
+        slide.read_by = "slideseek:openslide 2 slideseek 0.1"
+        assert slide.read_by
+        slide.format = "mirax"
+        assert slide.read_by == ""

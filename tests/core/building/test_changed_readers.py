@@ -1,4 +1,4 @@
-"""What a reader plugin read is computed again after its code has changed, and nothing else is."""
+"""What a reader read is computed again after its code has changed or another takes over, and nothing else is."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -89,7 +89,9 @@ def test_new_code_of_a_reader_computes_again_what_it_read(archive, installed, tm
     with pytest.raises(SlideseekError, match=r"reader 'slideseek-halves:halves' was slideseek-halves 0\.1, and is now"):
         archive.search(tmp_path / "new.arr")
     summary = archive.build()
-    assert any("all it read of 2 slides ('array-0', 'array-1') is computed again" in note for note in summary.notes)
+    assert any(
+        "all that was read of 2 slides ('array-0', 'array-1') is computed again" in note for note in summary.notes
+    )
     after = {slide_id: payload.data for slide_id, payload in catalog.codes(catalog.stages("encode")[0].settings)}
     assert [name for name in after if after[name] != before[name]] == ["array-0", "array-1"]
     assert archive.status()["engines"][0]["changed"] == []
@@ -111,3 +113,64 @@ def test_bundled_readers_add_nothing_to_what_is_kept(archive) -> None:
     made_by = {record.slide_id: record.made_by for record in archive.archive.catalog.stages("select")}
     assert "read by" not in made_by["plain"]
     assert made_by["array-0"].endswith("; read by slideseek-halves:halves 0.1 slideseek-halves 0.1")
+
+
+@dataclass(frozen=True)
+class Dark:
+    """Read PNG, which a bundled reader reads too, darker."""
+
+    rank: ClassVar[int] = 2
+
+    def claims(self, path: Path, head: bytes) -> bool:
+        return head.startswith(b"\x89PNG")
+
+    def open(self, path: Path, slide_id: str, mpp: float | None) -> ArraySlide:
+        return ArraySlide(np.asarray(Image.open(path)) // 2, mpp=0.5, slide_id=slide_id)
+
+
+def updated(archive) -> dict[str, float]:
+    """Return, by slide, when its features were computed."""
+    return {record.slide_id: record.seconds for record in archive.archive.catalog.stages("featurize")}
+
+
+def computed_again(archive) -> tuple[list[str], str]:
+    """Build; return the slides whose features were computed, and the notes."""
+    before = updated(archive)
+    summary = archive.build()
+    after = updated(archive)
+    return [name for name in after if after[name] != before[name]], " ".join(summary.notes)
+
+
+def test_a_reader_that_takes_over_from_a_bundled_one_is_noticed(archive, monkeypatch) -> None:
+    others = reader.installed_readers()[0]
+    dark = (Owner("reader", "dark", "slideseek-dark 1"), Dark(), "slideseek-dark:dark 1 slideseek-dark 1")
+    monkeypatch.setattr(reader, "installed_readers", lambda: ((dark, *others), ()))
+    again, notes = computed_again(archive)
+    assert again == ["plain"]
+    assert "reader 'slideseek-dark:dark' took over from a bundled one: all that was read of slide 'plain' is" in notes
+    assert computed_again(archive)[0] == []
+
+
+def test_slides_that_a_new_reader_does_not_claim_are_not_opened(archive, monkeypatch) -> None:
+    others = reader.installed_readers()[0]
+    dark = (Owner("reader", "dark", "slideseek-dark 1"), Dark(), "slideseek-dark:dark 1 slideseek-dark 1")
+    monkeypatch.setattr(Dark, "claims", lambda *_: False)
+    monkeypatch.setattr(reader, "installed_readers", lambda: ((dark, *others), ()))
+    monkeypatch.setattr(reader, "open_slide", lambda *_: pytest.fail("opened a slide"))
+    assert computed_again(archive) == ([], "")
+
+
+def test_a_raised_revision_of_a_bundled_reader_is_noticed_once(archive, monkeypatch) -> None:
+    monkeypatch.setenv("SLIDESEEK_ISOLATION", "off")
+    raised = [
+        (owner, made, "slideseek:image 9 slideseek 0.2" if made.claims(Path("a.png"), b"\x89PNG") else text)
+        for owner, made, text in reader.installed_readers()[0]
+        if owner.use in ("halves", "image")
+    ]
+    assert len(raised) == 2
+    monkeypatch.setattr(reader, "installed_readers", lambda: (tuple(raised), ()))
+    again, notes = computed_again(archive)
+    assert again == ["plain"] and "reader 'slideseek:image' took over from a bundled one" in notes
+    assert computed_again(archive)[0] == []
+    made_by = {record.slide_id: record.made_by for record in archive.archive.catalog.stages("select")}
+    assert "read by" not in made_by["plain"], "a search does not have to look at every slide's reader"
