@@ -19,7 +19,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from slideseek.archive.archive import Archive, slide_file
+from slideseek.archive.archive import Archive
 from slideseek.config import CONFIG_NAME, default_config, parse_config
 from slideseek.errors import ParameterError
 from slideseek.plugins import Registry, load_registry
@@ -154,17 +154,12 @@ class OpenArchive:
 
         reporter: shows progress; without one the build is silent, and the summary lists what was done.
         """
-        from slideseek.slides.reader import open_ahead
-
-        config = self.archive.config
-        chosen = [config.engine(name) for name in engines] or config.engines
-        first = next(iter(self.archive.catalog.slides), None)
-        if first and not all(self.archive.catalog.last_engine(one.name) for one in chosen):
-            open_ahead(slide_file(self.archive.root, first.record.path))  # while the components are imported
         from slideseek.building.build import Builder
         from slideseek.building.reporting import Silent
         from slideseek.indexing.live_index import open_engine
 
+        config = self.archive.config
+        chosen = [config.engine(name) for name in engines] or config.engines
         # Engines that were built as they are now are not imported until there is something to compute.
         known = [open_engine(self.archive, one, self.registry) for one in chosen]
         summary = Builder(self.archive, known, reporter or Silent(), options).run()

@@ -6,7 +6,6 @@ import sys
 import pytest
 
 import slideseek
-from slideseek.archive.adding import StatedMpp, add_slides
 from slideseek.errors import ParameterError, UsageError
 from slideseek.searching.request import Request, query_kind
 
@@ -65,18 +64,6 @@ def test_create_and_build(tmp_path, tiny_slides, tiny_config):
     with pytest.raises(UsageError, match="no selector named 'gird'"):
         slideseek.create(tmp_path / "other", tiny_config.read_text().replace('"grid"', '"gird"'))
     assert not (tmp_path / "other").exists()
-
-
-def test_a_first_build_opens_a_slide_while_components_are_imported(tmp_path, tiny_slides, tiny_config, monkeypatch):
-    opened = []
-    monkeypatch.setattr("slideseek.slides.reader.open_ahead", lambda path: opened.append(path.name))
-    with slideseek.create(tmp_path / "archive", tiny_config.read_text()) as archive:
-        with archive.archive.writing():
-            add_slides(archive.archive, [tiny_slides / "s0.png"], stated=StatedMpp(1.0))
-        archive.build()
-        assert opened == ["s0.png"]
-        archive.build()
-        assert opened == ["s0.png"], "there was nothing to do"
 
 
 def test_a_build_is_silent_and_its_summary_says_what_was_done(tiny_archive, capsys):

@@ -13,17 +13,7 @@ TABLES = _HERE.with_name("tables.sql").read_text(encoding="utf-8")
 WATCH = _HERE.with_name("watch.sql").read_text(encoding="utf-8")
 """Triggers that watch the data which indexes and masks are derived from: no code path can change it unnoticed."""
 
-FROM_1 = f"""
-DROP TRIGGER IF EXISTS codes_inserted;
-DROP TRIGGER IF EXISTS codes_updated;
-DROP TRIGGER IF EXISTS codes_deleted;
-DROP INDEX IF EXISTS stages_by_settings;
-DELETE FROM indexes;
-DELETE FROM stages WHERE stage <> 'select' AND status <> 'failed'
-    AND NOT EXISTS (SELECT 1 FROM payloads WHERE payloads.key = stages.key);
-{WATCH}
-"""
-"""Saved indexes are dropped: version 1 did not list what changed after they were saved."""
+FROM_1 = _HERE.with_name("from_1.sql").read_text(encoding="utf-8") + WATCH
 
 SEALED: Mapping[str, tuple[str, ...]] = {
     "slides": (

@@ -194,15 +194,6 @@ class Result:
         """Return the result with more notes; empty ones are dropped."""
         return replace(self, answer=replace(self.answer, notes=(*self.answer.notes, *filter(None, notes))))
 
-    def without_upload(self) -> Result:
-        """Return the result with the name of an uploaded image instead of its temporary file."""
-        file = Path(self.request.text)
-        name = f"{UPLOADED}{file.stem[:12]}"
-        record = replace(self.answer.query, id=name, path="")
-        notes = tuple(note.replace(file.name, "the image") for note in self.answer.notes)
-        answer = replace(self.answer, query=record, notes=notes)
-        return Result(replace(self.request, text=name), self.query, answer)
-
     def _repr_html_(self) -> str:
         from slideseek.searching.answer_html import answer_html
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
-from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -55,16 +53,6 @@ def open_slide(path: Path, slide_id: str = "", mpp: float | None = None) -> Open
     refusal = not_a_slide(path)
     causes = (*passed_over, *installed_readers()[1])
     raise SlideError("; ".join((refusal.cause, *causes)), _FIX) if causes else refusal
-
-
-def open_ahead(path: Path) -> None:
-    """Open and close a slide in a thread, whatever comes of it: what its reader imports or starts is then there."""
-
-    def work() -> None:
-        with suppress(Exception):
-            open_slide(path, mpp=1.0).close()
-
-    threading.Thread(target=work, daemon=True, name="slideseek-ahead").start()
 
 
 def claiming(path: Path, passed_over: list[str] | None = None) -> Iterator[tuple[Owner, Reader, str]]:

@@ -22,7 +22,7 @@ from slideseek.searching.evidence import Evidence, Explainer, strongest
 from slideseek.searching.located_bags import LocatedBag, stored_bag
 from slideseek.searching.queries import Query
 from slideseek.searching.query_log import log_result
-from slideseek.searching.request import Request, Result
+from slideseek.searching.request import UPLOADED, Request, Result
 from slideseek.searching.reranking import unit_of
 from slideseek.searching.searcher import Searcher
 from slideseek_apps.viewer.allowed_files import AllowedFiles
@@ -38,6 +38,16 @@ WARM_SIDE = 224
 
 PLACES_SECONDS = 10.0
 """Time to look for the matching places of hits; those not found by then are shown as whole slides."""
+
+
+def without_upload(result: Result) -> Result:
+    """Return a result with the name of an uploaded image instead of its temporary file."""
+    file = Path(result.request.text)
+    name = f"{UPLOADED}{file.stem[:12]}"
+    record = replace(result.answer.query, id=name, path="")
+    notes = tuple(note.replace(file.name, "the image") for note in result.answer.notes)
+    answer = replace(result.answer, query=record, notes=notes)
+    return Result(replace(result.request, text=name), result.query, answer)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +148,7 @@ class SearchService:
             query = self._query(searcher, request)
             with self._loading:  # a search may reopen an index that follows its archive
                 result = request.run(searcher, query)
-        return result.without_upload() if request.kind == "patch" else result
+        return without_upload(result) if request.kind == "patch" else result
 
     def report(self, engine: str, request: Request) -> Result:
         """Run a request for a page or a table: the query's record is as people may see it."""

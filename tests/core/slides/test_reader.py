@@ -7,7 +7,6 @@ import struct
 import subprocess
 import sys
 import textwrap
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -320,25 +319,6 @@ def test_what_it_opens_must_be_a_slide(install: Install, toy: Path) -> None:
     """
     install(code, "Wrong")
     assert refusal(toy).cause == f"{OWNER} opened one.toy as ndarray, not as a PyramidSlide"
-
-
-def test_a_slide_is_opened_ahead_whatever_comes_of_it(png: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    done: list[str] = []
-    real = reader.open_slide
-
-    def opening(path: Path, slide_id: str = "", mpp: float | None = None) -> Any:
-        try:
-            return real(path, slide_id, mpp)
-        finally:
-            done.append(path.name)
-
-    monkeypatch.setattr(reader, "open_slide", opening)
-    for path in (png, png.with_name("missing.svs")):
-        reader.open_ahead(path)
-        (thread,) = [one for one in threading.enumerate() if one.name == "slideseek-ahead"] or [threading.Thread()]
-        if thread.ident:
-            thread.join(60)
-        assert done[-1] == path.name
 
 
 def test_plugins_are_looked_up_once(png: Path, monkeypatch: pytest.MonkeyPatch) -> None:
