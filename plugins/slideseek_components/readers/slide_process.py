@@ -209,6 +209,7 @@ class _Helper:
         self._control.settimeout(_START_SECONDS)
         threads = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")  # it must not have threads to fork
         tunables = ":".join(f"glibc.malloc.{name}={value}" for name, value in _ALLOCATOR.items())
+        known = {name: value for name, value in os.environ.items() if not name.startswith("MALLOC_")}  # as Dask sets it
         with theirs:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "slideseek_components.readers.slide_process_main", str(theirs.fileno())],
@@ -216,7 +217,7 @@ class _Helper:
                 stdin=subprocess.DEVNULL,
                 env={
                     "GLIBC_TUNABLES": tunables,  # ignored by another C library, and by an older one as far as unknown
-                    **os.environ,
+                    **known,
                     **dict.fromkeys(threads, "1"),
                     SWITCH: "off",
                     "PYTHONPATH": found[0],
