@@ -4,7 +4,8 @@ Each side has one core per process, as two machines would: a local build pinned 
 one core each, with the process that builds beside them. The efficiency is the local time over twice that of
 the two workers, for the phase that reads slides. Rounds alternate, so that other load meets both; the median counts.
 On a machine that others use too, the CPU time of all processes says more than the clock: `cpu_efficiency` is that of
-the local build over that of the build on Dask, scheduler and workers included. Both contain the start of a build; make
+the local build over that of the build on Dask, scheduler and workers included. Both contain the start of a build, but
+only the local one loads a network: workers have done so in a first build, which is not counted. Make
 slides larger (`--side`) to see what a slide costs: one of 2,688 pixels is a small biopsy, and takes about a second.
 Workers have the variables that the documentation recommends: without Dask's statistical profiler, and with an
 allocator that keeps memory, as it does in a local build. `--defaults` leaves Dask's defaults.
