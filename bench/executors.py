@@ -4,9 +4,11 @@ Each side has one core per process, as two machines would: a local build pinned 
 one core each, with the process that builds beside them. The efficiency is the local time over twice that of
 the two workers, for the phase that reads slides. Rounds alternate, so that other load meets both; the median counts.
 On a machine that others use too, the CPU time of all processes says more than the clock: `cpu_efficiency` is that of
-the local build over that of the build on Dask, scheduler and workers included. Both contain the start of a build; make
+the local build over that of the build on Dask, scheduler and workers included. Both contain the start of a build, but
+only the local one loads a network: workers have done so in a first build, which is not counted. Make
 slides larger (`--side`) to see what a slide costs: one of 2,688 pixels is a small biopsy, and takes about a second.
-Workers run without Dask's statistical profiler, as the documentation recommends; `--profiler` leaves it on.
+Workers have the variables that the documentation recommends: without Dask's statistical profiler, and with an
+allocator that keeps memory, as it does in a local build. `--defaults` leaves Dask's defaults.
 With `--kills N`, workers are also killed N times during one more build, and what it stores is compared.
 """
 
@@ -26,6 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.servers import DaskCluster
+from slideseek_apps.cluster.dask_scheduler import WORKER_ENVIRONMENT
 
 CONFIG = """
 [[engine]]
@@ -36,9 +39,6 @@ encoder    = { use = "yottixel" }
 index      = { use = "hamming" }
 """
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
-
-
-NO_PROFILER = {"DASK_DISTRIBUTED__WORKER__PROFILE__ENABLED": "False"}
 
 
 def say(text: str) -> None:
@@ -120,14 +120,14 @@ def main() -> None:
     parser.add_argument("--side", type=int, default=2688, help="pixels of a slide's side")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--kills", type=int, default=0)
-    parser.add_argument("--profiler", action="store_true", help="leave Dask's statistical profiler on")
+    parser.add_argument("--defaults", action="store_true", help="start workers without the recommended variables")
     given = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="bench-executors-"))
     cluster = None
     try:
         say(f"painting {given.slides} slides of {given.side} x {given.side} pixels")
         made = make_archive(folder, given.slides, given.side)
-        cluster = DaskCluster(folder, ONE_THREAD | ({} if given.profiler else NO_PROFILER), pinned=True)
+        cluster = DaskCluster(folder, ONE_THREAD | ({} if given.defaults else WORKER_ENVIRONMENT), pinned=True)
         cluster.wait()
         with (made / "slideseek.toml").open("a") as config:
             config.write(f'\n[executor]\nuse = "dask"\nscheduler_file = "{cluster.file}"\n')

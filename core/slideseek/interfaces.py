@@ -16,6 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, Self, TypeAlias, TypeGuard, TypeVar, runtime_checkable
 
+from slideseek.errors import RegionError
 from slideseek.types import (
     Bag,
     Code,
@@ -25,6 +26,7 @@ from slideseek.types import (
     Float32,
     Float64,
     Hit,
+    Int32,
     Mask,
     Patches,
     SlideFacts,
@@ -124,6 +126,17 @@ class Pyramidal(Protocol):
 
     def nearest_side(self, side: int) -> int:
         """Return the side near `side`, at least 0.8 of it, at which a thumbnail needs the fewest pixels decoded."""
+        ...
+
+
+@runtime_checkable
+class ReadsMany(Protocol):
+    """A slide that reads many squares faster together than one by one."""
+
+    def read_many(self, xy: Int32, size: int, mpp: Float64) -> tuple[UInt8, dict[int, RegionError]]:
+        """Return the squares that can be decoded, in order, and by its number why another cannot.
+
+        xy: int32 (n, 2), mpp: float64 (n,), each as in `Slide.read`. Squares: uint8 (at most n, size, size, 3)."""
         ...
 
 

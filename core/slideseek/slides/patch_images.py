@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from slideseek.errors import RegionError, SlideError
-from slideseek.interfaces import Slide
-from slideseek.types import Int64, Patches, UInt8
+from slideseek.interfaces import ReadsMany, Slide
+from slideseek.types import Float64, Int32, Int64, Patches, UInt8
 
 READ_AT_ONCE = 32
 """Patches per batch: fixed, so results do not depend on how the work is divided."""
@@ -65,22 +65,28 @@ def patch_images(
     """
     allowed = int(max_unreadable * len(patches))
     for start in range(first, len(patches), READ_AT_ONCE):
-        rows: list[int] = []
-        images: list[UInt8] = []
-        for row in range(start, min(start + READ_AT_ONCE, len(patches))):
-            x, y = patches.xy[row]
-            try:
-                image = slide.read((int(x), int(y)), side, float(patches.mpp[row]) * patches.size / side)
-            except RegionError as error:
-                unreadable += 1
-                if unreadable > allowed:
-                    raise SlideError(
-                        f"{unreadable} of the first {row + 1} patches cannot be read,"
-                        f" at most {allowed} of {len(patches)} may fail ({error.cause})",
-                        "the file is damaged: copy the slide again from its source",
-                    ) from error
-                continue
-            rows.append(row)
-            images.append(image)
-        if rows:
-            yield np.array(rows, np.int64), np.stack(images)
+        some = slice(start, min(start + READ_AT_ONCE, len(patches)))
+        images, errors = _read(slide, patches.xy[some], side, patches.mpp[some] * patches.size / side)
+        for at, error in errors.items():
+            unreadable += 1
+            if unreadable > allowed:
+                raise SlideError(
+                    f"{unreadable} of the first {start + at + 1} patches cannot be read,"
+                    f" at most {allowed} of {len(patches)} may fail ({error.cause})",
+                    "the file is damaged: copy the slide again from its source",
+                ) from error
+        if len(images):
+            yield np.delete(np.arange(some.start, some.stop), list(errors)), images
+
+
+def _read(slide: Slide, xy: Int32, side: int, mpp: Float64) -> tuple[UInt8, dict[int, RegionError]]:
+    """Read squares as `ReadsMany.read_many` does, of any slide."""
+    if isinstance(slide, ReadsMany):
+        return slide.read_many(xy, side, mpp)
+    images, errors = list[UInt8](), dict[int, RegionError]()
+    for at, (x, y) in enumerate(xy):
+        try:
+            images.append(slide.read((int(x), int(y)), side, float(mpp[at])))
+        except RegionError as error:
+            errors[at] = error
+    return np.stack(images) if images else np.empty((0, side, side, 3), np.uint8), errors

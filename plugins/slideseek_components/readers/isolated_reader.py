@@ -8,14 +8,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, NoReturn
 
+import numpy as np
 from PIL import Image
 
 from slideseek import errors
 from slideseek.boundary import Owner
-from slideseek.errors import SlideError, SlideseekError
-from slideseek.interfaces import Reader
+from slideseek.errors import RegionError, SlideError, SlideseekError
+from slideseek.interfaces import Reader, ReadsMany
 from slideseek.slides.limits import READ_SECONDS
-from slideseek.types import UInt8
+from slideseek.types import Float64, Int32, UInt8
 from slideseek_components.pixels.levels import Level
 from slideseek_components.pixels.pyramid import PyramidSlide
 from slideseek_components.pixels.resolution import Resolution
@@ -44,7 +45,7 @@ class IsolatedReader(Reader):
         return IsolatedSlide(path, slide_id, mpp)
 
 
-class IsolatedSlide(PyramidSlide):
+class IsolatedSlide(PyramidSlide, ReadsMany):
     """A slide whose pixels another process decodes. owner, read_by: of the reader there."""
 
     def __init__(self, path: Path, slide_id: str, mpp: float | None) -> None:
@@ -67,6 +68,7 @@ class IsolatedSlide(PyramidSlide):
                 )
                 self.owner = Owner(*map(str, found["owner"]))
                 self.read_by, self._nbytes = str(found["read_by"]), int(found["nbytes"])
+                self._process.note_imports(tifffile=bool(found["tifffile"]))
             except (KeyError, TypeError, ValueError) as error:
                 raise SlideError(f"{path.name} was opened as {error!r}", "do not use this file") from error
         except BaseException:
@@ -78,6 +80,19 @@ class IsolatedSlide(PyramidSlide):
         x, y = xy
         request = {"do": "read", "xy": (int(x), int(y)), "size": int(size), "mpp": float(mpp)}
         return self._pixels(request, [(int(size), int(size), 3)])
+
+    def read_many(self, xy: Int32, size: int, mpp: Float64) -> tuple[UInt8, dict[int, RegionError]]:
+        """Read squares as `read` does: one request, and an answer for each, within the limits of one."""
+        self._refuse_if_closed()
+        squares = [(int(x), int(y), float(each)) for (x, y), each in zip(xy, mpp, strict=True)]
+        images, errors = np.empty((len(squares), size, size, 3), np.uint8), dict[int, RegionError]()
+        request = {"do": "reads", "squares": squares, "size": int(size)}
+        for at, found in enumerate(self._process.ask_many(request, self._limit, images)):
+            try:
+                self._check(found)
+            except RegionError as error:
+                errors[at] = error
+        return np.delete(images, list(errors), axis=0) if errors else images, errors
 
     def thumbnail(self, side: int) -> UInt8:
         """Return the whole slide, as `PyramidSlide.thumbnail` does, in the other process."""
@@ -93,20 +108,32 @@ class IsolatedSlide(PyramidSlide):
         super().close()
         self._process.end()
 
-    def _pixels(self, request: dict[str, Any], shapes: Collection[tuple[int, ...]]) -> UInt8:
+    @property
+    def _limit(self) -> float:
+        """Seconds of processor time for one request."""
+        return min(self._seconds, READ_SECONDS.get())
+
+    def _refuse_if_closed(self) -> None:
         if self._closed:
             raise SlideError(f"slide {self.id!r} is closed", "open it again before reading")
+
+    def _pixels(self, request: dict[str, Any], shapes: Collection[tuple[int, ...]]) -> UInt8:
+        self._refuse_if_closed()
         return self._ask(request, shapes)[1]
 
     def _ask(self, request: dict[str, Any], shapes: Collection[tuple[int, ...]] = ()) -> tuple[dict[str, Any], UInt8]:
-        found, pixels = self._process.ask(request, min(self._seconds, READ_SECONDS.get()), shapes)
+        found, pixels = self._process.ask(request, self._limit, shapes)
+        self._check(found)
+        return found, pixels
+
+    def _check(self, found: dict[str, Any]) -> None:
+        """Take over the counts of an answer; raise its error."""
         if "unreadable" in found:
             with self._counting:
                 self.unreadable = max(self.unreadable, int(found["unreadable"]))
                 self.filled = max(self.filled, int(found["filled"]))
         if "error" in found:
             self._refuse(str(found["error"]), str(found.get("cause", "")), str(found.get("fix", "")))
-        return found, pixels
 
     def _refuse(self, kind: str, cause: str, fix: str) -> NoReturn:
         """Raise the error of the other process here; only errors of slideseek have a type that counts."""

@@ -21,7 +21,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +46,11 @@ MAX_HEADER = 2**20
 _LENGTH = struct.Struct("!I")
 _START_SECONDS = 120.0
 """How long the helper may take to import the readers, on a machine that is busy."""
+
+_ALLOCATOR = {"hugetlb": 1, "mmap_threshold": 2**25, "trim_threshold": 2**30, "top_pad": 2**24, "arena_max": 1}
+"""How glibc allocates in a process that reads a slide. It begins without memory and soon ends, so each page that it
+asks the system for costs more than decoding what fits in it: memory comes in huge pages, and is kept when it is freed.
+"""
 
 
 def send(channel: socket.socket, header: dict[str, Any], body: UInt8 | None = None) -> None:
@@ -101,18 +106,41 @@ class SlideProcess:
         seconds: of processor time; it may take twice as long by the clock. Raises `SlideError` if the process ends, is
         too slow or answers what was not asked for; it is gone then.
         """
-        until = time.monotonic() + 2 * seconds
         pixels = np.empty(0, np.uint8)
+        with self._asked(request, seconds) as channel:
+            until = time.monotonic() + 2 * seconds
+            header = receive(channel, until)
+            if "shape" in header:
+                pixels = np.empty(_expected(header, shapes), np.uint8)
+                receive_into(channel, pixels, until)
+        return header, pixels
+
+    def ask_many(self, request: dict[str, Any], seconds: float, images: UInt8) -> list[dict[str, Any]]:
+        """Fill images, uint8 (n, h, w, 3), from the n answers to one request; return their headers.
+
+        An answer without pixels leaves its image as it is. seconds: of each answer. Errors as in `ask`.
+        """
+        headers = []
+        with self._asked(request, seconds) as channel:
+            for image in images:
+                until = time.monotonic() + 2 * seconds
+                headers.append(header := receive(channel, until))
+                if "shape" in header:
+                    _expected(header, [image.shape])
+                    receive_into(channel, image, until)
+        return headers
+
+    def note_imports(self, *, tifffile: bool) -> None:
+        """Have the helper import what this slide needed, before it forks for the next one."""
+        self._helper.needs_tifffile |= tifffile
+
+    @contextlib.contextmanager
+    def _asked(self, request: dict[str, Any], seconds: float) -> Iterator[socket.socket]:
+        """Send a request and yield the channel that its answer comes on; see `ask` for errors."""
         try:
             channel = self._channel()
             send(channel, {**request, "seconds": seconds})
-            header = receive(channel, until)
-            if "shape" in header:
-                shape = tuple(header["shape"])
-                if shape not in shapes:
-                    raise ValueError(f"pixels of shape {header['shape']}")
-                pixels = np.empty(shape, np.uint8)
-                receive_into(channel, pixels, until)
+            yield channel
         except TimeoutError:
             self.end()
             raise self._too_slow(seconds) from None
@@ -125,7 +153,6 @@ class SlideProcess:
             ) from error
         with self._lock:
             self._idle.append(channel)
-        return header, pixels
 
     def end(self, command: bytes = KILL) -> int:
         """End the process; return the signal that ended it, 0 if it was ended before. Threads that wait for it fail."""
@@ -164,27 +191,43 @@ class SlideProcess:
         return SlideError(f"decoding {self._name} took more than {seconds:g} s", "convert it to a pyramidal tiled TIFF")
 
 
+def _expected(header: dict[str, Any], shapes: Collection[tuple[int, ...]]) -> tuple[int, ...]:
+    """Return the shape of the pixels that follow a header, if it is one of those expected."""
+    if (shape := tuple(header["shape"])) not in shapes:
+        raise ValueError(f"pixels of shape {header['shape']}")
+    return shape
+
+
 class _Helper:
     """The process that forks. One command at a time. found: what decides which readers it finds (`_where`)."""
 
     def __init__(self, found: tuple[str, str]) -> None:
         self.found = found
+        self.needs_tifffile = False
         self._lock = threading.Lock()
         self._control, theirs = socket.socketpair()
         self._control.settimeout(_START_SECONDS)
         threads = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")  # it must not have threads to fork
+        tunables = ":".join(f"glibc.malloc.{name}={value}" for name, value in _ALLOCATOR.items())
+        known = {name: value for name, value in os.environ.items() if not name.startswith("MALLOC_")}  # as Dask sets it
         with theirs:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "slideseek_components.readers.slide_process_main", str(theirs.fileno())],
                 pass_fds=(theirs.fileno(),),
                 stdin=subprocess.DEVNULL,
-                env={**os.environ, **dict.fromkeys(threads, "1"), SWITCH: "off", "PYTHONPATH": found[0]},
+                env={
+                    "GLIBC_TUNABLES": tunables,  # ignored by another C library, and by an older one as far as unknown
+                    **known,
+                    **dict.fromkeys(threads, "1"),
+                    SWITCH: "off",
+                    "PYTHONPATH": found[0],
+                },
             )
 
     def fork(self, theirs: socket.socket) -> int:
         """Fork a process that takes channels from a socket; return its id."""
         with self._lock:
-            socket.send_fds(self._control, [COMMAND.pack(FORK, 0)], [theirs.fileno()])
+            socket.send_fds(self._control, [COMMAND.pack(FORK, self.needs_tifffile)], [theirs.fileno()])
             return self._reply()
 
     def reap(self, command: bytes, pid: int) -> int:

@@ -16,6 +16,7 @@ import socket
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,9 +29,6 @@ from slideseek_components.pixels.pyramid import PyramidSlide, as_pyramid
 from slideseek_components.readers.slide_process import COMMAND, FORK, KILL, receive, send
 
 _PR_SET_PDEATHSIG = 1
-_MANY = 8
-"""Slides after which it pays to import what few slides need."""
-
 _GRACE_SECONDS = 1.0
 """How long a process that has closed its channel may take to be gone."""
 
@@ -43,7 +41,6 @@ def main(control: socket.socket) -> None:
     installed_readers()
     Image.preinit()
     gc.freeze()
-    forks = 0
     while True:
         try:
             data, sockets, *_ = socket.recv_fds(control, COMMAND.size, 1)
@@ -51,12 +48,12 @@ def main(control: socket.socket) -> None:
             return  # the process that asked was killed
         if len(data) < COMMAND.size:
             return
-        command, pid = COMMAND.unpack(data)
+        command, argument = COMMAND.unpack(data)
         if command != FORK:
-            control.sendall(COMMAND.pack(command, _end(pid, command == KILL)))
+            control.sendall(COMMAND.pack(command, _end(argument, command == KILL)))
             continue
-        if (forks := forks + 1) == _MANY:
-            import tifffile  # noqa: F401 - each process that needs it would import it again
+        if argument:  # a slide has needed it: each process with another such slide would import it again
+            import tifffile  # noqa: F401 - which takes longer than most slides, and few need it
         child = os.fork()
         if child == 0:
             control.close()
@@ -104,18 +101,23 @@ class _Served:
         with contextlib.suppress(EOFError, OSError):
             while True:
                 request = receive(channel)
-                _limit_time(request["seconds"])
-                try:
-                    header, pixels = self._do(request)
-                except SlideseekError as error:
-                    header, pixels = {"error": type(error).__name__, "cause": error.cause, "fix": error.fix}, None
-                except MemoryError:
-                    header, pixels = {"error": "MemoryError"}, None
-                except Exception as error:
-                    header, pixels = {"error": type(error).__name__, "cause": one_line(error)}, None
-                if request["do"] != "open" and self._slide:
-                    header |= {"unreadable": self._slide.unreadable, "filled": self._slide.filled}
-                send(channel, header, pixels)
+                for one in _parts(request):
+                    _limit_time(request["seconds"])
+                    header, pixels = self._answer(one)
+                    send(channel, header, pixels)
+
+    def _answer(self, request: dict[str, Any]) -> tuple[dict[str, Any], Any]:
+        try:
+            header, pixels = self._do(request)
+        except SlideseekError as error:
+            header, pixels = {"error": type(error).__name__, "cause": error.cause, "fix": error.fix}, None
+        except MemoryError:
+            header, pixels = {"error": "MemoryError"}, None
+        except Exception as error:
+            header, pixels = {"error": type(error).__name__, "cause": one_line(error)}, None
+        if request["do"] != "open" and self._slide:
+            header |= {"unreadable": self._slide.unreadable, "filled": self._slide.filled}
+        return header, pixels
 
     def _do(self, request: dict[str, Any]) -> tuple[dict[str, Any], Any]:
         if request["do"] == "open":
@@ -138,6 +140,15 @@ class _Served:
         return {"shape": pixels.shape}, pixels
 
 
+def _parts(request: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield the requests that a request consists of: each has an answer, and a limit, of its own."""
+    if request["do"] != "reads":
+        yield request
+        return
+    for x, y, mpp in request["squares"]:
+        yield {"do": "read", "xy": (x, y), "size": request["size"], "mpp": mpp}
+
+
 def facts(slide: PyramidSlide) -> dict[str, Any]:
     """Return what is known of an open slide beside its pixels, as JSON."""
     of, owner = slide.resolution, slide.owner
@@ -151,6 +162,7 @@ def facts(slide: PyramidSlide) -> dict[str, Any]:
         "owner": [owner.kind, owner.use, owner.distribution] if owner else None,
         "read_by": slide.read_by,
         "nbytes": slide.facts.nbytes,
+        "tifffile": "tifffile" in sys.modules,
     }
 
 

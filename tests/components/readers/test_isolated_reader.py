@@ -75,6 +75,55 @@ def test_pixels_and_facts_are_those_of_the_reader(png: Path, monkeypatch: pytest
                     slide.read((0, 0), 9000, 1.0)
 
 
+def test_many_squares_are_those_read_one_by_one(png: Path) -> None:
+    xy, mpp = np.array([[-20, 10], [0, 0], [250, 250]], np.int32), np.array([1.0, 0.5, 0.7])
+    with open_slide(png, "x", 0.5) as together, open_slide(png, "x", 0.5) as single:
+        images, errors = together.read_many(xy, 64, mpp)
+        for image, (x, y), each in zip(images, xy, mpp, strict=True):
+            assert np.array_equal(image, single.read((x, y), 64, each))
+        assert not errors and (together.unreadable, together.filled) == (single.unreadable, single.filled)
+        with pytest.raises(ValueError, match="mpp above 0"):
+            together.read_many(xy, 64, -mpp)
+        assert np.array_equal(together.read_many(xy[:1], 64, mpp[:1])[0], images[:1])  # answers are not mixed up
+    with pytest.raises(SlideError, match="closed"):
+        together.read_many(xy, 64, mpp)
+
+
+def test_a_square_that_cannot_be_decoded_is_left_out(png: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with open_slide(png, "x", 0.5) as slide:
+
+        def torn(request, seconds, images):
+            images[:] = np.arange(3)[:, None, None, None]
+            return [{"shape": images.shape[1:]}, {"error": "RegionError", "cause": "torn", "fix": "copy"}, {}]
+
+        monkeypatch.setattr(slide._process, "ask_many", torn)
+        images, errors = slide.read_many(np.zeros((3, 2), np.int32), 8, np.ones(3))
+        assert images[:, 0, 0, 0].tolist() == [0, 2] and [str(errors[1].cause)] == ["torn"] and len(errors) == 1
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"), [("segfault", "ended the process"), ("spin", "took more than 1 s"), ("balloon", "600 MiB")]
+)
+def test_a_fault_among_many_squares_costs_that_slide(
+    faults, monkeypatch: pytest.MonkeyPatch, fault: str, said: str
+) -> None:
+    monkeypatch.setenv(slide_process.MEMORY_VARIABLE, "600")
+    monkeypatch.setenv(slide_process.SECONDS_VARIABLE, "1" if fault == "spin" else "60")
+    with open_slide(faults(f"read {fault}")) as slide, pytest.raises(SlideError, match=said):
+        slide.read_many(np.zeros((4, 2), np.int32), 64, np.ones(4))
+
+
+def test_the_helper_imports_tifffile_once_a_slide_has_needed_it(png: Path, tmp_path: Path) -> None:
+    with open_slide(png, "x", 0.5) as slide:
+        slide._process._helper.needs_tifffile = False
+    open_slide(png, "x", 0.5).close()
+    assert not slide_process._helper.needs_tifffile
+    Image.fromarray(tissue(64)).save(tmp_path / "plain.tif")
+    for _ in range(2):
+        open_slide(tmp_path / "plain.tif", "x", 0.5).close()
+        assert slide_process._helper.needs_tifffile
+
+
 def test_threads_read_one_slide_at_once(png: Path) -> None:
     with open_slide(png, "x", 0.5) as slide, ThreadPoolExecutor(4) as pool:
         expected = [slide.read((at, at), 32, 0.5) for at in range(40)]
