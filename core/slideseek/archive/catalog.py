@@ -203,19 +203,17 @@ class Catalog:
 
     def sweep_payloads(self) -> None:
         """Drop payloads that no stage refers to; their files are listed as discarded in the same commit."""
-        orphans = "SELECT key FROM payloads WHERE NOT EXISTS (SELECT 1 FROM stages WHERE stages.key = payloads.key)"
-        keys = [(row[0],) for row in self._db.execute(orphans)]
-        files = [self._db.execute("SELECT file FROM payloads WHERE key = ?", key).fetchone()[0] for key in keys]
-        self._db.executemany("DELETE FROM payloads WHERE key = ?", keys)
+        orphan = "FROM payloads WHERE NOT EXISTS (SELECT 1 FROM stages WHERE stages.key = payloads.key)"
         self._db.execute(DISCARDED)
-        self._db.executemany("INSERT OR IGNORE INTO discarded VALUES (?)", [(file,) for file in files if file])
+        self._db.execute(f"INSERT OR IGNORE INTO discarded SELECT file {orphan} AND file IS NOT NULL")
+        self._db.execute(f"DELETE {orphan}")
 
     def discarded(self) -> list[str]:
         """Return the files whose records were dropped, and that nothing points to."""
         if not self._db.execute("SELECT 1 FROM sqlite_master WHERE name = 'discarded'").fetchone():
             return []
         unused = "SELECT file FROM discarded WHERE NOT EXISTS (SELECT 1 FROM payloads WHERE file = discarded.file)"
-        return [inside(row[0]) for row in self._db.execute(unused)]
+        return [inside(file) for (file,) in self._db.execute(unused)]
 
     def forget_discarded(self) -> None:
         """Empty the list of discarded files: they are deleted."""

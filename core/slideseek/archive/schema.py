@@ -90,7 +90,5 @@ DISCARDED = "CREATE TABLE IF NOT EXISTS discarded (file TEXT PRIMARY KEY) STRICT
 QUERY_LOG = _HERE.with_name("query_log.sql").read_text(encoding="utf-8")
 """The query log; created with the first logged query, since nothing else in the catalogue depends on it."""
 
-AUDIT = """CREATE TABLE IF NOT EXISTS audit (
-    number INTEGER PRIMARY KEY, happened TEXT NOT NULL, who TEXT NOT NULL, what TEXT NOT NULL, digest TEXT NOT NULL
-) STRICT"""
+AUDIT = _HERE.with_name("audit.sql").read_text(encoding="utf-8")
 """Who searched and exported what, each entry chained to the one before: see `slideseek.searching.query_log`."""

@@ -5,30 +5,17 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 
 from slideseek.did_you_mean import did_you_mean
 from slideseek.errors import SlideError, UsageError
+from slideseek.interfaces import Slide
 from slideseek.slides.geojson import read_annotations
 from slideseek.slides.polygons import Polygon, points_in_polygons
 from slideseek.types import Float64, Mask
 
 _INSIDE = "give x,y,w,h of a rectangle inside the slide, in level-0 pixels, or in µm with 'um' at the end"
-
-
-class Sized(Protocol):
-    """What is known about a slide, with or without its pixels. dimensions: level-0 pixels. mpp: µm per such pixel."""
-
-    @property
-    def id(self) -> str: ...
-
-    @property
-    def dimensions(self) -> tuple[int, int]: ...
-
-    @property
-    def mpp(self) -> float: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +81,7 @@ class Region:
         scale = 1 / mpp if self.microns else 1.0
         return round(self.x * scale), round(self.y * scale), round(self.width * scale), round(self.height * scale)
 
-    def area(self, slide: Sized) -> Area:
+    def area(self, slide: Slide | Unbounded) -> Area:
         """Return the rectangle on a slide; it must lie inside the slide."""
         x, y, width, height = self.pixels(slide.mpp)
         across, down = slide.dimensions
@@ -129,7 +116,7 @@ class Annotations:
         title = chosen[0].title if len(chosen) == 1 else f"{len(chosen)} annotations"
         return cls(f"{title} of {path.name}", polygons)
 
-    def area(self, slide: Sized) -> Area:
+    def area(self, slide: Slide | Unbounded) -> Area:
         """Return the annotated part of a slide; anything beyond its border is cut off."""
         across, down = slide.dimensions
         corners = np.concatenate([rings[0] for rings in self.polygons])
