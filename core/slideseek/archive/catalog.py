@@ -168,13 +168,10 @@ class Catalog:
 
     def acknowledge(self, slide_id: str, reason: str) -> list[StageRecord]:
         """Accept the failures a slide has now, and return them: not tried again until content or settings change."""
-        rows = self._db.execute(
-            "SELECT * FROM stages WHERE slide_id = ? AND status <> 'done' ORDER BY stage", (slide_id,)
-        ).fetchall()
-        self._db.executemany(
-            "INSERT OR REPLACE INTO known_failures VALUES (?,?,?,?)",
-            [(slide_id, row["key"], reason, now()) for row in rows],
-        )
+        failed = "SELECT * FROM stages WHERE slide_id = ? AND status <> 'done' ORDER BY stage"
+        rows = self._db.execute(failed, (slide_id,)).fetchall()
+        accepted = [(slide_id, row["key"], reason, now()) for row in rows]
+        self._db.executemany("INSERT OR REPLACE INTO known_failures VALUES (?,?,?,?)", accepted)
         return [_stage(row) for row in rows]
 
     def disown(self, slide_id: str) -> int:
