@@ -2,6 +2,7 @@
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -107,7 +108,7 @@ def test_one_row_stands_for_both_binary_encoders():
         for i in range(8)
     ]
     labels, groups = [str(i % 2) for i in range(8)], [f"p{i}" for i in range(8)]
-    options = {"preset": "best", "hidden": (16, 8), "latent": 4, "device": "cpu"}
+    options: dict[str, Any] = {"preset": "best", "hidden": (16, 8), "latent": 4, "device": "cpu"}
     made = [
         DeepBinaryFisherVector(**options),
         DeepSparseBinaryFisherVector(**options),

@@ -1,6 +1,7 @@
 """Measures of one list, against hand-computed cases and scikit-learn, to 1e-12."""
 
 from math import log2
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from sklearn.metrics import average_precision_score, ndcg_score
 from slideseek.searching.votes import majority
 from slideseek_apps.bench.measures import average_precision_at, ndcg_at, precision_at, same_center_share_at
 
-EXACT = {"rel": 0, "abs": 1e-12}
+EXACT: dict[str, Any] = {"rel": 0, "abs": 1e-12}
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import functools
 import io
 import json
 import struct
+from typing import Any
 
 import numpy as np
 import pytest
@@ -30,8 +31,8 @@ from slideseek_components.encoders.vlad import Vlad
 from slideseek_components.encoders.yottixel import Yottixel
 
 WIDTH = 6
-DEEP = {"hidden": (8, 5), "latent": 3, "sites": 2, "labels": 2, "epochs": 1, "device": "cpu"}
-SETS = {"hidden": (8, 5), "epochs": 2, "device": "cpu"}
+DEEP: dict[str, Any] = {"hidden": (8, 5), "latent": 3, "sites": 2, "labels": 2, "epochs": 1, "device": "cpu"}
+SETS: dict[str, Any] = {"hidden": (8, 5), "epochs": 2, "device": "cpu"}
 MAKERS = {
     "yottixel": Yottixel,
     "mean": Mean,

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ from slideseek_components.encoders.deep_sbfv import DeepSparseBinaryFisherVector
 from slideseek_components.encoders.deep_sfv import DeepSparseFisherVector
 
 KINDS = [DeepFisherVector, DeepSparseFisherVector, DeepBinaryFisherVector, DeepSparseBinaryFisherVector]
-SMALL = {"hidden": (12, 8), "latent": 4, "sites": 3, "labels": 4, "epochs": 2, "standardise": True}
+SMALL: dict[str, Any] = {"hidden": (12, 8), "latent": 4, "sites": 3, "labels": 4, "epochs": 2, "standardise": True}
 
 
 def bag(features, slide_id="s", site="lung"):

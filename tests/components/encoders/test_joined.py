@@ -1,6 +1,7 @@
 """`joined`: parts with an equal say, attribution, files, bad input, and the kit over pairs of encoders."""
 
 import itertools
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,7 +20,7 @@ from slideseek_components.encoders.mean import Mean
 from slideseek_components.encoders.vlad import Vlad
 from slideseek_components.encoders.yottixel import Yottixel
 
-SMALL = {"hidden": (6,), "latent": 3, "epochs": 1, "device": "cpu"}
+SMALL: dict[str, Any] = {"hidden": (6,), "latent": 3, "epochs": 1, "device": "cpu"}
 PARTS = {
     "mean": Mean,
     "max": Max,

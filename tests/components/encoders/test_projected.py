@@ -1,5 +1,7 @@
 """`projected`: no leak, chance for shuffled labels, same bits whatever the order, attribution, bits, bad input."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
@@ -26,7 +28,7 @@ from slideseek_components.encoders.projection.validation import (
 )
 from slideseek_components.encoders.yottixel import Yottixel
 
-SMALL = {"hidden": (6,), "latent": 3, "epochs": 1, "device": "cpu"}
+SMALL: dict[str, Any] = {"hidden": (6,), "latent": 3, "epochs": 1, "device": "cpu"}
 WIDTH = 16
 
 

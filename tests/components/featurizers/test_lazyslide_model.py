@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -28,7 +29,7 @@ if importlib.util.find_spec("lazyslide_models") is None:
 
 COMMIT, OTHER = "a" * 40, "b" * 40
 ND = lazyslide_facts.ND
-LUNIT = {"model": "lunit-dino-s16", "licence": "lunit-non-commercial", "device": "cpu"}
+LUNIT: dict[str, Any] = {"model": "lunit-dino-s16", "licence": "lunit-non-commercial", "device": "cpu"}
 TITAN_CODE = """
 import torch
 from transformers import PretrainedConfig, PreTrainedModel
@@ -287,7 +288,7 @@ def test_text_models_only_where_text_is_asked_for():
 
 def test_clip_from_a_folder_and_from_the_cache(torch, described, cache, images):
     clip = described.parent / "clip"
-    options = {"model": "plip", "licence": "Non-commercial", "device": "cpu"}
+    options: dict[str, Any] = {"model": "plip", "licence": "Non-commercial", "device": "cpu"}
     from_folder = LazySlideText(**options, weights=clip)
     target = place(cache, "vinid/plip")
     for file in clip.iterdir():
@@ -332,7 +333,7 @@ def titan(torch, cache):
     return network
 
 
-TITAN = {"model": "titan", "licence": ND, "revision": COMMIT, "remote_code": True, "device": "cpu"}
+TITAN: dict[str, Any] = {"model": "titan", "licence": ND, "revision": COMMIT, "remote_code": True, "device": "cpu"}
 
 
 def test_titan_gets_places_and_the_side_of_a_patch(torch, titan):
@@ -401,7 +402,7 @@ def test_prism_with_text(torch, cache, tmp_path, monkeypatch):
     save_file(network.state_dict(), folder / "model.safetensors", metadata={"format": "pt"})
     auto = {"AutoConfig": "modeling_prism.PrismConfig", "AutoModel": "modeling_prism.Prism"}
     (folder / "config.json").write_text(json.dumps({"model_type": "prism", "auto_map": auto}))
-    options = {**TITAN, "model": "prism"}
+    options: dict[str, Any] = {**TITAN, "model": "prism"}
     with pytest.raises(UsageError, match=r"needs another package: .*environs"):
         LazySlideTextEncoder(**options).encode(bag(2560))
     monkeypatch.syspath_prepend(str(tmp_path / "packages"))
@@ -429,7 +430,12 @@ def test_an_exported_slide_encoder(torch, cache):
     sizes = {"x": {0: torch.export.Dim("patches", min=2, max=4096)}}
     exported = torch.export.export(network, (torch.randn(5, 768),), dynamic_shapes=sizes)
     torch.export.save(exported, folder / "CHIEF_slide_encoder_exported.pt2")
-    options = {"model": "chief-slide-encoder", "licence": "AGPL-3.0", "revision": COMMIT, "remote_code": True}
+    options: dict[str, Any] = {
+        "model": "chief-slide-encoder",
+        "licence": "AGPL-3.0",
+        "revision": COMMIT,
+        "remote_code": True,
+    }
     code = LazySlideEncoder(**options, device="cpu").encode(bag())
     with torch.inference_mode():
         expected = network(torch.from_numpy(bag().features)).numpy()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import numpy as np
 import pytest
@@ -155,7 +156,7 @@ def test_selectors_measure_what_they_leave_out(punched: ArraySlide) -> None:
 
 
 def test_a_bounded_mosaic_has_at_most_that_many_patches_of_every_colour(punched: ArraySlide) -> None:
-    options = {"size": 20, "mpp": 2.0, "anchor": "tissue", "min_tissue": 0.5, "percent": 50}
+    options: dict[str, Any] = {"size": 20, "mpp": 2.0, "anchor": "tissue", "min_tissue": 0.5, "percent": 50}
     free = Mosaic(**options).select(punched)
     assert len(free) > 40
     for most in (1, 5, 40):

@@ -1,6 +1,7 @@
 """Where networks run, and when half the precision is allowed."""
 
 import threading
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from slideseek_components.encoders.deep_bfv import DeepBinaryFisherVector
 from slideseek_components.encoders.deep_fv import DeepFisherVector
 from slideseek_components.encoders.deep_sfv import DeepSparseFisherVector
 
-SMALL = {"hidden": (6,), "latent": 3, "sites": 0, "labels": 0, "epochs": 1}
+SMALL: dict[str, Any] = {"hidden": (6,), "latent": 3, "sites": 0, "labels": 0, "epochs": 1}
 
 
 def have(monkeypatch, cuda, mps):
