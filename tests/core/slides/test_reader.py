@@ -19,6 +19,7 @@ from slideseek import plugins
 from slideseek.errors import PluginError, SlideError
 from slideseek.slides import reader
 from slideseek.slides.reader import open_slide
+from slideseek_components.pixels.pyramid import as_pyramid
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGE = (ROOT / "docs" / "plugins" / "reference.md").read_text(encoding="utf-8")
@@ -83,7 +84,7 @@ def test_a_format_nobody_knows_is_no_slide(toy: Path) -> None:
 
 def test_a_new_format_is_read(install: Install, toy: Path) -> None:
     install()
-    with open_slide(toy) as slide:
+    with as_pyramid(open_slide(toy)) as slide:
         assert (slide.id, slide.format, slide.dimensions, slide.mpp) == ("one", "toy", (70, 50), 1.0)
         expected = np.frombuffer(toy.read_bytes()[16:], np.uint8).reshape(50, 70, 3)
         assert np.array_equal(slide.read((0, 0), 50, 1.0), expected[:, :50])
@@ -146,7 +147,7 @@ class Crashing(ToyReader):
 
 def test_after_a_crash_in_claims_the_others_are_asked(install: Install, toy: Path, png: Path) -> None:
     install(CRASHING_CLAIMS, "Crashing")
-    with open_slide(png, mpp=0.5) as slide:
+    with as_pyramid(open_slide(png, mpp=0.5)) as slide:
         assert slide.format == "png"
         assert slide.notes == (f"{OWNER} failed in claims('one.png') (KeyError: 'surprise')",)
     cause = refusal(toy).cause
@@ -234,7 +235,7 @@ class Declining(ToyReader):
 
 def test_a_reader_may_leave_a_file_to_the_next(install: Install, toy: Path, png: Path) -> None:
     install(DECLINING, "Declining")
-    with open_slide(png, mpp=0.5) as slide:
+    with as_pyramid(open_slide(png, mpp=0.5)) as slide:
         assert (slide.format, slide.notes) == ("png", ())
     assert refusal(toy).cause == "one.toy is not a slide that OpenSlide or Pillow can read"
 
@@ -297,7 +298,7 @@ def test_what_is_no_reader_is_left_out_and_named(
     install: Install, code: str, target: str, reason: str, toy: Path, png: Path
 ) -> None:
     install(code, target)
-    with open_slide(png, mpp=0.5) as slide:
+    with as_pyramid(open_slide(png, mpp=0.5)) as slide:
         assert slide.format == "png"
     cause = refusal(toy).cause
     assert OWNER in cause

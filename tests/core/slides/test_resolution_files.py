@@ -10,6 +10,7 @@ import pytest
 
 from slideseek.errors import SlideError
 from slideseek.slides.reader import open_slide
+from slideseek_components.pixels.pyramid import as_pyramid
 
 
 class Case(NamedTuple):
@@ -132,7 +133,7 @@ def test_file(case: Case, write_tiff: Callable[..., Path]) -> None:
         for words in case.error:
             assert words in message
         return
-    with open_slide(path, mpp=case.stated) as slide:
+    with as_pyramid(open_slide(path, mpp=case.stated)) as slide:
         assert slide.format == ("aperio" if "aperio" in case.file else "generic-tiff")
         assert (slide.resolution.mpp_x, slide.resolution.mpp_y) == pytest.approx(case.mpp, rel=1e-6)
         assert slide.notes == slide.resolution.notes
