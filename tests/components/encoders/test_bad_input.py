@@ -4,6 +4,7 @@ import functools
 import io
 import json
 import struct
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -33,7 +34,7 @@ from slideseek_components.encoders.yottixel import Yottixel
 WIDTH = 6
 DEEP: dict[str, Any] = {"hidden": (8, 5), "latent": 3, "sites": 2, "labels": 2, "epochs": 1, "device": "cpu"}
 SETS: dict[str, Any] = {"hidden": (8, 5), "epochs": 2, "device": "cpu"}
-MAKERS = {
+MAKERS: dict[str, Callable[[], Any]] = {
     "yottixel": Yottixel,
     "mean": Mean,
     "max": Max,

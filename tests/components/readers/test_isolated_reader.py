@@ -8,6 +8,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -83,7 +84,7 @@ def test_threads_read_one_slide_at_once(png: Path) -> None:
 
 
 def test_a_closed_slide_says_so_and_its_process_is_gone(png: Path) -> None:
-    slide = open_slide(png, "x", 0.5)
+    slide: Any = open_slide(png, "x", 0.5)
     pid = slide._process._pid
     slide.close()
     slide.close()
@@ -128,21 +129,27 @@ def test_what_is_being_read_can_be_interrupted(tmp_path: Path) -> None:
         assert time.monotonic() - begun < 30  # it takes minutes
 
 
+def helper() -> Any:
+    """The process that opens slides of this one."""
+    assert slide_process._helper is not None
+    return slide_process._helper
+
+
 def test_a_helper_that_was_killed_is_replaced(png: Path) -> None:
     open_slide(png, "x", 0.5).close()
-    os.kill(slide_process._helper.process.pid, signal.SIGKILL)
-    slide_process._helper.process.wait()
+    os.kill(helper().process.pid, signal.SIGKILL)
+    helper().process.wait()
     with open_slide(png, "x", 0.5) as slide:
         assert slide.thumbnail(10).shape == (10, 10, 3)
 
 
 def test_a_fork_has_a_helper_of_its_own(png: Path) -> None:
     open_slide(png, "x", 0.5).close()
-    parent = slide_process._helper.process.pid
+    parent = helper().process.pid
     child = os.fork()
     if child == 0:
         with open_slide(png, "x", 0.5) as slide:
-            fine = slide.thumbnail(10).shape == (10, 10, 3) and slide_process._helper.process.pid != parent
+            fine = slide.thumbnail(10).shape == (10, 10, 3) and helper().process.pid != parent
         os._exit(0 if fine else 1)
     assert os.waitpid(child, 0)[1] == 0
     with open_slide(png, "x", 0.5) as slide:

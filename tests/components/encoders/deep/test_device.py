@@ -104,6 +104,7 @@ def test_an_autocast_block_of_the_caller_does_not_change_training():
     plain.fit(*training())
     with torch.autocast("cpu", dtype=torch.bfloat16):
         inside.fit(*training())
+    assert plain.model_ is not None and inside.model_ is not None
     for a, b in zip(plain.model_.network.parameters(), inside.model_.network.parameters()):
         assert torch.equal(a, b)
 
@@ -126,7 +127,8 @@ def test_denormal_numbers_count_whatever_the_caller_has_set():
 
 
 def test_python_threads_do_not_put_back_each_others_settings():
-    entered, leave, seen = threading.Event(), threading.Event(), []
+    entered, leave = threading.Event(), threading.Event()
+    seen: list[Any] = []
 
     def first():
         with reproducible(1):

@@ -1,6 +1,9 @@
 """The stream of training patches: complete, seeded, mixed and bounded."""
 
 import tracemalloc
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -72,18 +75,19 @@ def test_memory_does_not_grow_with_the_bags(tmp_path):
         path = tmp_path / f"{rows}.npy"
         np.lib.format.open_memmap(path, "w+", dtype=np.float32, shape=(rows, width))[:] = 1
 
-        class Mapped:
-            def __len__(self):
+        class Mapped(Sequence[Bag]):
+            def __len__(self) -> int:
                 return 3
 
-            def __getitem__(self, i, path=path, rows=rows):
+            def __getitem__(self, i: Any, path: Path = path, rows: int = rows) -> Any:
                 xy = np.lib.stride_tricks.as_strided(np.zeros(2, dtype=np.int32), (rows, 2), (0, 4))
                 return Bag(f"s{i}", np.load(path, mmap_mode="r"), xy)
 
         tries = []
         for _ in range(3):  # threads of other tests may allocate meanwhile, which only adds: the least is the stream's
             tracemalloc.start()
-            seen = sum(len(b.x) for b in PatchStream(Mapped(), np.array([rows] * 3), width, 64, 2048, 0).epoch(0))
+            batches = PatchStream(Mapped(), np.array([rows] * 3), width, 64, 2048, 0).epoch(0)
+            seen = sum(len(batch.x) for batch in batches)
             tries.append(tracemalloc.get_traced_memory()[1])
             tracemalloc.stop()
             assert seen == 3 * rows

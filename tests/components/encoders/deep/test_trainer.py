@@ -75,12 +75,14 @@ def test_resumes_with_the_same_bits(tmp_path, stop_after):
             raise StopError
 
     with pytest.raises(StopError):
-        DeepSparseBinaryFisherVector(**SMALL, epochs=4, bits=20, **options).fit_in(tmp_path, *archive(), interrupt)
-    encoder = trained(tmp_path, **options)
-    assert implements(encoder, Checkpointed)
-    assert weights(encoder) == weights(wanted)
-    assert encoder.log_ == wanted.log_
-    assert encoder.model_.kept[""].chosen.tolist() == wanted.model_.kept[""].chosen.tolist()
+        encoder = DeepSparseBinaryFisherVector(**SMALL, epochs=4, bits=20, **options)
+        bags, labels, groups = archive()
+        encoder.fit_in(tmp_path, bags, labels, groups, interrupt)
+    resumed = trained(tmp_path, **options)
+    assert weights(resumed) == weights(wanted)
+    assert resumed.log_ == wanted.log_
+    assert resumed.model_.kept[""].chosen.tolist() == wanted.model_.kept[""].chosen.tolist()
+    assert implements(resumed, Checkpointed)
 
 
 KILLER = """
@@ -193,7 +195,7 @@ def test_divergence_is_named_and_leaves_no_model():
 
 
 def test_divergence_after_some_epochs_leaves_no_checkpoint_that_would_diverge_again(tmp_path, monkeypatch):
-    done = []
+    done: list[bool] = []
     rate = Trainer._rate
 
     def explode(self, step):
@@ -201,8 +203,10 @@ def test_divergence_after_some_epochs_leaves_no_checkpoint_that_would_diverge_ag
 
     monkeypatch.setattr(Trainer, "_rate", explode)
     encoder = DeepFisherVector(**SMALL, epochs=5)
+    bags, labels, groups = archive()
+    checkpoint = tmp_path / "checkpoint.safetensors"
     with pytest.raises(SlideseekError, match="diverged in epoch 2"):
-        encoder.fit_in(tmp_path, *archive(), lambda row: done.append((tmp_path / "checkpoint.safetensors").is_file()))
+        encoder.fit_in(tmp_path, bags, labels, groups, lambda row: done.append(checkpoint.is_file()))
     assert done == [True] and encoder.model_ is None and not list(tmp_path.iterdir())
 
 
