@@ -6,6 +6,7 @@ import re
 import struct
 import subprocess
 import sys
+import tempfile
 import textwrap
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -35,7 +36,8 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install
     modules = ("slideseek_toy", "slideseek_toy_plugin")
 
     def install(code: str = "", target: str = "ToyReader") -> None:
-        place = tmp_path / "site"
+        # A folder never used before: the process that opens slides keeps what it imported from a path.
+        place = Path(tempfile.mkdtemp(dir=tmp_path))
         info = place / "slideseek_toy-1.2.dist-info"
         info.mkdir(parents=True)
         (info / "METADATA").write_text("Metadata-Version: 2.1\nName: slideseek-toy\nVersion: 1.2\n")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from fractions import Fraction
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,14 +25,19 @@ class Case(NamedTuple):
     stated: float | None = None
 
 
+def per(unit: int, mpp: float) -> tuple[int, int]:
+    """Return pixels per unit of so many µm as the exact fraction that TIFF stores; tifffile may round a float."""
+    return (unit / Fraction(str(mpp))).as_integer_ratio()
+
+
 def cm(mpp_x: float, mpp_y: float | None = None) -> dict[str, Any]:
     """Return TIFF tags in pixels per centimetre."""
-    return {"resolution": (1e4 / mpp_x, 1e4 / (mpp_y or mpp_x)), "unit": "CENTIMETER"}
+    return {"resolution": (per(10_000, mpp_x), per(10_000, mpp_y or mpp_x)), "unit": "CENTIMETER"}
 
 
 def inch(mpp_x: float, mpp_y: float | None = None) -> dict[str, Any]:
     """Return TIFF tags in pixels per inch."""
-    return {"resolution": (25_400 / mpp_x, 25_400 / (mpp_y or mpp_x)), "unit": "INCH"}
+    return {"resolution": (per(25_400, mpp_x), per(25_400, mpp_y or mpp_x)), "unit": "INCH"}
 
 
 def dpi(value: float) -> dict[str, Any]:
