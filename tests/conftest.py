@@ -75,9 +75,11 @@ def milvus(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequ
     state, lock = home / "milvus.json", FileLock(home / "milvus.lock")
     with lock:
         server = Milvus(home / "milvus")
-        known = json.loads(state.read_text()) if state.exists() else {"users": 0}
+        known: dict[str, Any] = json.loads(state.read_text()) if state.exists() else {"users": 0}
         if not known["users"]:
-            known = {"users": 0, "pid": server.start(), "uri": server.uri, "wrapper": server.process.pid}
+            pid = server.start()
+            assert server.process is not None
+            known = {"users": 0, "pid": pid, "uri": server.uri, "wrapper": server.process.pid}
         state.write_text(json.dumps({**known, "users": known["users"] + 1}))
     yield known["uri"]
     with lock:

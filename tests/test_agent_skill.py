@@ -31,7 +31,10 @@ def test_commands_of_the_skill_run(command, tiny_archive, tiny_slides, tmp_path,
     (tmp_path / "queries.txt").write_text("s0\ns1\n")
     words = shlex.split(command)
     if words[:2] in (["plugins", "check"], ["bench", "run"]):
-        found = cli.get_command(click.Context(cli), words[0]).get_command(click.Context(cli), words[1])
+        group = cli.get_command(click.Context(cli), words[0])
+        assert isinstance(group, click.Group)
+        found = group.get_command(click.Context(cli), words[1])
+        assert found is not None
         options = {name for option in found.params for name in option.opts}
         assert set(re.findall(r"--[\w-]+", command)) <= options
         return

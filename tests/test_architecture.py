@@ -77,8 +77,8 @@ class TestContracts:
         assert f"{len(CONTRACTS)} kept, 0 broken" in done.stdout
 
     def test_every_layer_is_on_the_page_in_order(self):
-        block = re.search(r"```text\n(.*?)```", section("Layers"), re.DOTALL)
-        shown = [line.split(", ") for line in block[1].splitlines()]
+        (block,) = re.findall(r"```text\n(.*?)```", section("Layers"), re.DOTALL)
+        shown = [line.split(", ") for line in block.splitlines()]
         assert shown == [layer.split(" | ") for layer in CONTRACTS["core-layers"]["layers"]]
 
     def test_every_folder_is_on_the_page(self):

@@ -39,7 +39,7 @@ def test_every_benchmark_block_loads(block):
     registry = load_registry(kinds=KINDS)
     config = parse_bench_config(tomllib.loads(block), ROOT, "the page", registry)
     for variant in (v for engine in config.engines for v in expand_sweeps(engine, registry)):
-        assert variant.make_encoder(0).spec(1024)
+        assert variant.make_encoder(0).spec(1024).width >= 1
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
@@ -59,6 +59,7 @@ def options():
     context = click.Context(cli)
     for name in COMMANDS:
         command = cli.get_command(context, name)
+        assert command is not None
         inner = command.commands.items() if isinstance(command, click.Group) else [("", command)]
         for part, found in inner:
             yield from (

@@ -67,9 +67,9 @@ def test_the_page_is_true_from_start_to_end(workplace):
         file = project / heading.removeprefix("# ")
         assert file.is_file(), "the page replaces what the scaffold wrote"
         file.write_text(code, encoding="utf-8")
-    engine = re.search(r"^ {4}\[\[engine\]\]\n(?: {4}.*\n)+", PAGE, re.MULTILINE).group(0)
+    engine, *_ = re.findall(r"^ {4}\[\[engine\]\]\n(?: {4}.*\n)+", PAGE, re.MULTILINE)
     (workplace / "medians.toml").write_text(engine)
-    compared = re.search(r"^ {4}name  = \"compare\"\n(?:(?: {4}.*)?\n)+", PAGE, re.MULTILINE).group(0)
+    compared, *_ = re.findall(r"^ {4}name  = \"compare\"\n(?:(?: {4}.*)?\n)+", PAGE, re.MULTILINE)
     (workplace / "compare.toml").write_text(compared)
 
     said = {line: run(line) for line in rest}

@@ -20,7 +20,7 @@ def test_the_version_is_stated_once_and_cited():
     assert "version" not in PROJECT["project"]
     assert f"\nversion: {__version__}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
     changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
-    assert re.search(r"^## (\S+)", changes, re.MULTILINE)[1] == __version__
+    assert re.findall(r"^## (\S+)", changes, re.MULTILINE)[0] == __version__
 
 
 @pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda path: path.name)
@@ -35,8 +35,8 @@ def test_published_metadata_caps_neither_torch_nor_needs_a_compiler():
     extras = PROJECT["project"]["optional-dependencies"]
     needs = [*PROJECT["project"]["dependencies"], *(need for extra in extras.values() for need in extra)]
     assert not [need for need in needs if need.startswith("torch") and "<" in need]
-    named = set(re.search(r"\[(.*)\]", extras["all"][0])[1].split(","))
-    assert named == set(extras) - {"all", "annoy"}, "an extra is missing in `all`"
+    (named,) = re.findall(r"\[(.*)\]", extras["all"][0])
+    assert set(named.split(",")) == set(extras) - {"all", "annoy"}, "an extra is missing in `all`"
 
 
 def test_every_page_is_in_the_navigation():

@@ -24,7 +24,8 @@ def tokens(css):
 
 
 def body_font(css):
-    return re.search(r"font: (14px/[^;]+);", css)[1]
+    (font,) = re.findall(r"font: (14px/[^;]+);", css)
+    return font
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page[1])
@@ -50,5 +51,5 @@ def test_heat_maps_have_the_viewers_colours():
 
     script = text_of("slideseek_apps.viewer", "static/js/heat.js")
     for name, stops in (("RISING", RISING), ("PARTED", PARTED)):
-        written = re.search(rf"const {name} = \[(.*)\];", script)[1]
+        (written,) = re.findall(rf"const {name} = \[(.*)\];", script)
         assert [int(value) for value in re.findall(r"\d+", written)] == stops.astype(int).ravel().tolist()

@@ -2,9 +2,13 @@
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+
+from bench.encoder_codes import Once
+from slideseek.interfaces import Trainable
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from bench import all_encoder_entries, all_encoders, encoder_entries
@@ -84,7 +88,7 @@ def test_other_options_and_revisions_are_kept_apart():
     def named(encoder):
         return [repr(encoder), *all_encoder_entries.revisions(encoder)]
 
-    shared = encoder_entries.Once(GmmFisher(seed=1))
+    shared = Once(GmmFisher(seed=1))
     assert named(shared) == named(GmmFisher(seed=1)) != named(GmmFisher(seed=2))
     inner = list(all_encoder_entries.revisions(encoder_entries.recommended(0)))
     assert inner[0].startswith("Projected ") and sum(name.startswith("GmmFisher ") for name in inner) == 2
@@ -107,8 +111,8 @@ def test_one_row_stands_for_both_binary_encoders():
         for i in range(8)
     ]
     labels, groups = [str(i % 2) for i in range(8)], [f"p{i}" for i in range(8)]
-    options = {"preset": "best", "hidden": (16, 8), "latent": 4, "device": "cpu"}
-    made = [
+    options: dict[str, Any] = {"preset": "best", "hidden": (16, 8), "latent": 4, "device": "cpu"}
+    made: list[Trainable] = [
         DeepBinaryFisherVector(**options),
         DeepSparseBinaryFisherVector(**options),
         Projected(of=DeepFisherVector(projection="none", **options)),

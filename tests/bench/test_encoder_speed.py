@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -77,7 +78,7 @@ def test_every_part_reports_its_targets(examples, capsys):
 def test_short_codes_are_made_of_the_kept_entries(examples):
     slide = encoder_speed.make_bags(1, 5, 24)[0]
     for example in examples.values():
-        works = encoder_speed.codes(example, slide)
+        works: dict[str, Any] = dict(encoder_speed.codes(example, slide))
         assert works["bits, kept"]().rows.tobytes() == example.encode(slide).rows.tobytes()
         assert works["floats, kept"]().rows.shape == (1, 300)
         size = example.settings_.shape(24).parameters()
@@ -98,7 +99,13 @@ def test_targets_say_met_or_missed():
 def test_peak_memory_is_seen(tmp_path):
     # Held for a while: memory is sampled, and a busy machine may sample late. What earlier tests left is freed first.
     gc.collect()
-    assert training_memory.peak_during(lambda: (np.ones(16 << 20), time.sleep(0.3))) > 100 << 20
+
+    def hold() -> None:
+        held = np.ones(16 << 20)
+        time.sleep(0.3)
+        del held
+
+    assert training_memory.peak_during(hold) > 100 << 20
     training_memory.write_bags(tmp_path, 6, 12, 60)
     bags = training_memory.FolderBags(sorted(tmp_path.glob("*.h5")))
     assert len(bags) == 10 and len(bags[2:5]) == 3 and bags[0].features.shape == (6, 12)

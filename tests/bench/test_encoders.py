@@ -3,6 +3,7 @@
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -107,7 +108,12 @@ def test_a_good_encoder_scores_well_and_its_distances_are_kept(features, tmp_pat
 def test_shared_encoders_are_fitted_once_per_split_and_shuffled_labels_are_dealt_out(features, monkeypatch):
     calls = []
     fit = GmmFisher.fit
-    monkeypatch.setattr(GmmFisher, "fit", lambda self, *given: (calls.append(1), fit(self, *given))[1])
+
+    def counted(*given):
+        calls.append(1)
+        return fit(*given)
+
+    monkeypatch.setattr(GmmFisher, "fit", counted)
     first, second = encoder_sets.splits(features, "unseen", 0)
     encoder_codes.SHARED.clear()
     for split in (first, first, second):
@@ -154,7 +160,8 @@ def test_rows_have_names_of_their_own():
     rows = encoder_entries.entries(('by = "site"',))
     assert len({row.name for row in rows}) == len(rows)
     assert set(encoder_entries.RIVALS) | set(encoders.COMPARED) <= {row.name for row in rows}
-    assert rows[-1].make(0, 2).by == "site"
+    last: Any = rows[-1].make(0, 2)
+    assert last.by == "site"
 
 
 def test_the_engine_in_the_first_configuration_is_the_one_measured():
@@ -163,8 +170,8 @@ def test_the_engine_in_the_first_configuration_is_the_one_measured():
     default, engine = parse_config(text.replace(offered, offered.replace("# ", ""))).engines
     assert engine.name == encoder_entries.RECOMMENDED
     assert engine.selector == default.selector
-    encoder = make_engine(engine, load_registry()).encoder
-    measured = encoder_entries.recommended(0, shared=False, bits=5000)
+    encoder: Any = make_engine(engine, load_registry()).encoder
+    measured: Any = encoder_entries.recommended(0, shared=False, bits=5000)
     measured.of.of[0].device = encoder.of.of[0].device
     assert encoder == measured
 
@@ -175,7 +182,7 @@ def test_the_figure_has_a_curve_through_the_rows_of_bits(tmp_path, monkeypatch):
 
     from bench import encoder_figure
 
-    drawn = {}
+    drawn: dict[str, Any] = {}
     monkeypatch.setattr(Axes, "errorbar", lambda self, x, y, e, label, **look: drawn.setdefault(label, (x, y)))
     means = {"yottixel": 60.0, "recommended 512 bits": 55.0, "recommended 64 bits": 50.0, "recommended, floats": 70.0}
     scores = {name: {"mAP": encoder_scores.Score(mean, np.array([mean, mean + 1]))} for name, mean in means.items()}

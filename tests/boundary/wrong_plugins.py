@@ -89,7 +89,7 @@ def wrong(kind: str, at: At, says: str, ends: str = "", options: str = "", **use
             for name, flawed in list(vars(cls).items()):
                 if not name.startswith("_") or name == "__post_init__":
                     _switch(cls, name, flawed)
-        made = dataclass(cls)
+        made: type = dataclass(cls)
         add(cls.__name__, kind, at, says, ends, options, f"{__name__}:{cls.__name__}", **use)
         return made
 
@@ -440,7 +440,8 @@ class CodeOfWrongWidth(HonestEncoder):
 @wrong("encoder", "made", "needs exactly one")
 class TwoRowsForOne(HonestEncoder):
     def encode(self, bag):
-        return Code(bag.slide_id, np.repeat(super().encode(bag).rows, 2, axis=0))
+        rows = super().encode(bag).rows
+        return Code(bag.slide_id, np.concatenate([rows, rows]))
 
 
 @wrong("encoder", "made", "ndarray instead of a Code")
@@ -546,13 +547,13 @@ class NoSpec:
 
 @wrong("encoder", "made", r"cannot be called as encode\(bag\)")
 class EncodeWantsMore(HonestEncoder):
-    def encode(self, bag, extra):
+    def encode(self, bag, extra):  # type: ignore[override]
         return super().encode(bag)
 
 
 @wrong("encoder", "made", r"cannot be called as fit\(bags, labels, groups\)")
 class FitTakesLess(HonestTrainable):
-    def fit(self, bags):
+    def fit(self, bags):  # type: ignore[override]
         pass
 
 
@@ -579,7 +580,7 @@ class FeaturizersRaise(HonestEncoder, NeedsFeaturizer):
 
 @wrong("encoder", "made", "code_revision is 'two', not a whole number")
 class RevisionIsText(HonestEncoder):
-    code_revision = "two"
+    code_revision = "two"  # type: ignore[assignment]
 
 
 @wrong("encoder", "fine", "", options="exact = true, side = 5, encode_many = 2")
@@ -666,12 +667,14 @@ class SearchManyLies(HonestIndex):
 
 @wrong("index", "made", r"cannot be called as search\(code, k, among\)")
 class SearchTakesLess(HonestIndex):
-    def search(self, code):
+    def search(self, code):  # type: ignore[override]
         return []
 
 
 class _WrongHits(HonestIndex):
     """Hits of both kinds of search, made wrong in one place."""
+
+    spoil: ClassVar[Any]
 
     def search(self, code, k, among=None):
         return self.spoil(super().search(code, k, among), code, k)
@@ -831,7 +834,7 @@ class OptionNamedExact(Honest):
 
     exact: bool = True
     search_many: int = 0
-    codes_: dict = field(default_factory=dict, init=False, repr=False, compare=False)
+    codes_: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def refuses(self, spec):
         return "" if spec.kind == "float" else "only floats"

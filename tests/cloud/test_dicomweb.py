@@ -13,6 +13,7 @@ from slideseek.errors import SlideError
 from slideseek.slides.reader import open_slide
 from slideseek.slides.remote_path import located
 from slideseek.slides.remote_slides import find_remote, look_up
+from slideseek_components.pixels.pyramid import as_pyramid
 
 pytest.importorskip("wsidicom", reason="DICOMweb needs slideseek[cloud]")
 
@@ -38,7 +39,7 @@ def test_a_series_has_the_pixels_of_its_files(
         assert look_up(located(url)) == look_up(located(url))
         study = url.partition("/series/")[0]
         assert [record.path for record in find_remote(located(study))] == [url]
-        with open_slide(located(url)) as remote, open_slide(local) as file:
+        with as_pyramid(open_slide(located(url))) as remote, as_pyramid(open_slide(local)) as file:
             assert (remote.levels, remote.mpp) == (file.levels, file.mpp)
             for xy, factor in (((0, 0), 1.0), ((200, 180), 2.0), ((350, 350), 1.3)):
                 np.testing.assert_array_equal(remote.read(xy, 96, 0.5 * factor), file.read(xy, 96, 0.5 * factor))

@@ -40,7 +40,7 @@ def remote_archive(
     return archive, bucket
 
 
-def codes(archive: Path) -> dict[str, bytes]:
+def codes(archive: Path) -> dict[str, str]:
     from slideseek.api import open_archive
 
     with open_archive(archive) as opened:

@@ -11,17 +11,18 @@ from PIL import Image
 from servers import Ranges, dicom_levels, write_series
 
 from slideseek.errors import SlideError
+from slideseek.interfaces import OpenedSlide
 from slideseek.slides.reader import open_slide
 from slideseek.slides.remote_path import RemotePath, located
 from slideseek.slides.remote_slides import find_remote, look_up, look_up_all
 from slideseek.types import is_url
-from slideseek_components.pixels.pyramid import PyramidSlide
+from slideseek_components.pixels.pyramid import as_pyramid
 
 Put = Callable[[str, bytes], str]
 
 
-def assert_same_pixels(one: PyramidSlide, other: PyramidSlide) -> None:
-    with one, other:
+def assert_same_pixels(opened: OpenedSlide, expected: OpenedSlide) -> None:
+    with as_pyramid(opened) as one, as_pyramid(expected) as other:
         assert (one.levels, one.mpp, one.objective) == (other.levels, other.mpp, other.objective)
         np.testing.assert_array_equal(one.thumbnail(100), other.thumbnail(100))
         width, height = one.dimensions

@@ -1,5 +1,6 @@
 """Tasks shared out between threads."""
 
+import functools
 import multiprocessing
 import subprocess
 import sys
@@ -16,8 +17,8 @@ from slideseek_components.single_core import run_tasks, single_core_pool
 @pytest.mark.parametrize("threads", [1, 2, 3, 8])
 @pytest.mark.parametrize("count", [0, 1, 2, 7])
 def test_every_task_runs_once(threads, count):
-    done = []
-    run_tasks([lambda i=i: done.append(i) for i in range(count)], threads)
+    done: list[int] = []
+    run_tasks([functools.partial(done.append, i) for i in range(count)], threads)
     assert sorted(done) == list(range(count))
 
 
@@ -97,7 +98,7 @@ def test_tasks_see_what_the_caller_has_set_for_numpy():
 
 
 def test_a_forked_process_has_threads_and_locks_of_its_own():
-    run_tasks([threading.get_ident] * 2, 2)
+    run_tasks([threading.Event().set] * 2, 2)
     inside, leave = threading.Event(), threading.Event()
 
     def hold():

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from slideseek.interfaces import CAPABILITIES
-from slideseek.plugins import REQUIRED_KINDS, ComponentKind, Registration, load_registry, own_members
+from slideseek.plugins import REQUIRED_KINDS, Registration, load_registry, own_members
 from slideseek_apps.testing import (
     Check,
     encoder_checks,
@@ -26,7 +26,7 @@ from slideseek_apps.testing import (
 )
 from slideseek_components.featurizers.colour_texture import ColourTexture
 
-CHECKS: dict[ComponentKind, Callable[[], tuple[Check, ...]]] = {
+CHECKS: dict[str, Callable[[], tuple[Check, ...]]] = {
     "selector": selector_checks,
     "featurizer": featurizer_checks,
     "encoder": encoder_checks,
@@ -102,7 +102,7 @@ def clip_weights(folder: Path) -> dict[str, Any]:
     return {"model": "plip", "licence": "Non-commercial", "weights": train_clip(folder, steps=0)}
 
 
-OPTIONS: dict[tuple[ComponentKind, str], Callable[[Path], dict[str, Any]]] = {
+OPTIONS: dict[tuple[str, str], Callable[[Path], dict[str, Any]]] = {
     ("featurizer", "densenet121"): densenet_weights,
     ("featurizer", "kimianet"): densenet_weights,
     ("featurizer", "onnx"): onnx_weights,
@@ -115,11 +115,11 @@ OPTIONS: dict[tuple[ComponentKind, str], Callable[[Path], dict[str, Any]]] = {
 
 # Components that stand for results made elsewhere: they can do nothing themselves, which their own tests show.
 # Slide encoders take features of one width only: tests/components/featurizers/test_lazyslide_model.py runs the checks.
-STAND_INS: set[tuple[ComponentKind, str]] = {(kind, "imported") for kind in ("selector", "featurizer", "encoder")}
+STAND_INS: set[tuple[str, str]] = {(kind, "imported") for kind in ("selector", "featurizer", "encoder")}
 STAND_INS |= {("encoder", "lazyslide"), ("encoder", "lazyslide-text")}
 
 # Networks of millions of weights, and a server that makes a collection: a check takes a second or two.
-LARGE: set[tuple[ComponentKind, str]] = {
+LARGE: set[tuple[str, str]] = {
     ("featurizer", name)
     for name in (
         "densenet121",
@@ -133,7 +133,7 @@ LARGE: set[tuple[ComponentKind, str]] = {
 } | {("index", "milvus")}
 
 # Components that stand on an extra: without it they cannot be made here.
-EXTRAS: dict[tuple[ComponentKind, str], tuple[str, str]] = {
+EXTRAS: dict[tuple[str, str], tuple[str, str]] = {
     ("index", "annoy"): ("annoy", "annoy"),
     ("index", "pgvector"): ("pgvector", "psycopg"),
     ("index", "lance"): ("lance", "lancedb"),
@@ -155,7 +155,7 @@ def on_milvus(request: pytest.FixtureRequest) -> dict[str, Any]:
 
 
 # Components that need a server, which is started when the first check of it runs.
-SERVED: dict[tuple[ComponentKind, str], Callable[[pytest.FixtureRequest], dict[str, Any]]] = {
+SERVED: dict[tuple[str, str], Callable[[pytest.FixtureRequest], dict[str, Any]]] = {
     ("index", "pgvector"): on_two_servers,
     ("index", "milvus"): on_milvus,
 }
@@ -166,7 +166,7 @@ def options(
     tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
 ) -> Callable[[Registration, type], dict[str, Any]]:
     """Return a function from a component to the options it is made with; files are written once a session."""
-    made: dict[tuple[ComponentKind, str], dict[str, Any]] = {}
+    made: dict[tuple[str, str], dict[str, Any]] = {}
 
     def options_of(entry: Registration, loaded: type) -> dict[str, Any]:
         key = (entry.kind, entry.name)

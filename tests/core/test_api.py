@@ -81,9 +81,9 @@ def test_an_unknown_name_of_the_package_is_an_attribute_error():
 
 def test_requests_are_keyword_only_and_checked():
     with pytest.raises(TypeError):
-        Request("s0", "slide")
+        Request("s0", "slide")  # type: ignore[call-arg]
     with pytest.raises(ParameterError, match="kind must be one of slide, region, patch, case") as refused:
-        Request(text="s0", kind="slides")
+        Request(text="s0", kind="slides")  # type: ignore[arg-type]
     assert refused.value.parameter == "kind"
     with pytest.raises(ParameterError, match="needs a GeoJSON file, and none is given"):
         Request(text="s0", kind="region", region="1,2,3,4", annotation="tumour")

@@ -32,7 +32,8 @@ class Optioned:
     def spec(self, width: int) -> CodeSpec:
         return CodeSpec("bits", self.bits)
 
-    def encode(self, bag: Bag) -> Code: ...
+    def encode(self, bag: Bag) -> Code:
+        raise NotImplementedError("it is only made")
 
 
 @dataclass
@@ -40,7 +41,8 @@ class Odd(Optioned):
     """A component whose author slipped in one way or another."""
 
     slip: Literal["", "exits", "crashes", "prints"] = ""
-    learnt_: "NowhereImported" = field(default=None, init=False)  # noqa: F821 - no option, so it need mean nothing
+    # No option, so it need mean nothing.
+    learnt_: "NowhereImported" = field(default=None, init=False)  # type: ignore[name-defined] # noqa: F821
 
     def __post_init__(self):
         if self.slip == "exits":
@@ -53,7 +55,7 @@ class Odd(Optioned):
 
 @dataclass
 class Unresolved(Optioned):
-    window: "OnlyForTypeCheckers" = None  # noqa: F821 - what is tested
+    window: "OnlyForTypeCheckers" = None  # type: ignore[name-defined] # noqa: F821 - what is tested
 
 
 @dataclass

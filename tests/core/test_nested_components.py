@@ -38,7 +38,7 @@ class Halved(Encoder):
         return self.of.spec(width)
 
     def encode(self, bag: Bag) -> Code:
-        return Code(bag.slide_id, self.of.encode(bag).rows / np.float32(2))
+        return Code(bag.slide_id, (self.of.encode(bag).rows / 2).astype(np.float32))
 
 
 @dataclass

@@ -120,7 +120,7 @@ def test_a_broken_plugin_is_one_line_and_the_rest_works(broken, reason):
     assert [b.plugin for b in registry.broken] == ["bad"]
     assert reason in registry.broken[0].reason
     assert "\n" not in registry.broken[0].reason
-    assert registry.find("encoder", "fine")
+    assert registry.find("encoder", "fine").name == "fine"
     assert not any(e.plugin == "bad" for e in registry.entries), "nothing of a broken plugin is kept"
 
 

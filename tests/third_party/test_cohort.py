@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -43,7 +44,8 @@ def config(tmp_path_factory):
 
 def help_sections(text):
     """The names and summaries of `slideseek --help`, by section; a summary may span lines."""
-    sections, rows = {}, None
+    sections: dict[str, Any] = {}
+    rows: Any = None
     for line in text.splitlines():
         if line and not line.startswith(" ") and line.endswith(":"):
             rows = sections.setdefault(line.rstrip(":"), [])
@@ -141,7 +143,7 @@ def test_uninstalled_again_the_rest_works(make_environment, bags, config, tmp_pa
     unknown = environment.run("slideseek", "bench", "run", config, "--data", bags)
     assert (unknown.returncode, "pass --dataset, one of archive," in unknown.stderr) == (2, True)
     rows = [json.loads(line) for line in bags.read_text().splitlines()]
-    arrays = {
+    arrays: dict[str, Any] = {
         "x": np.concatenate([row["features"] for row in rows]).astype(np.float32),
         "bag": np.repeat(np.arange(12), 5),
         **{name: np.array([row[name] for row in rows]) for name in ("slide_id", "patient", "site", "label")},

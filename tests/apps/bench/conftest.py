@@ -2,11 +2,12 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from slideseek.building.reporting import SlideReport
+from slideseek.building.reporting import Reporter, SlideReport
 from slideseek.plugins import KINDS, load_registry
 from slideseek_apps.bench.config import parse_bench_config
 from slideseek_apps.bench.datasets import load_dataset
@@ -31,12 +32,8 @@ def write_toy_bags(path: Path, patients: int = 12, width: int = 8, split: bool =
             rows[name].append(value)
     if not split:
         del rows["split"]
-    np.savez(
-        path,
-        x=np.concatenate(features).astype(np.float32),
-        bag=np.array(owner),
-        **{name: np.array(values) for name, values in rows.items()},
-    )
+    known: dict[str, Any] = {name: np.array(values) for name, values in rows.items()}
+    np.savez(path, x=np.concatenate(features).astype(np.float32), bag=np.array(owner), **known)
     return path
 
 
@@ -52,17 +49,13 @@ def write_toys() -> Callable[..., Path]:
     return write_toy_bags
 
 
-class KeepReports:
+class KeepReports(Reporter):
     """A reporter that keeps what it is given."""
 
     def __init__(self) -> None:
         self.reports: list[SlideReport] = []
 
-    def phase(self, name, total, brief=False): ...
-    def begin(self, slide_id): ...
-    def epoch(self, engine, metrics): ...
-    def note(self, text): ...
-    def slide(self, report):
+    def slide(self, report: SlideReport) -> None:
         self.reports.append(report)
 
 

@@ -145,6 +145,7 @@ def hits(tmp_path, summary):
 
 
 def failure(summary) -> SlideseekError:
+    error: SlideseekError
     (error,) = summary.failed.values()
     return error
 

@@ -1,6 +1,7 @@
 """Statistics of sums by patient and class, against scikit-learn to 1e-12."""
 
 import warnings
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from slideseek_apps.bench.class_sums import macro, weighted
 from slideseek_apps.bench.measure_sums import ListSums
 from slideseek_apps.bench.ranked_lists import QueryHits, RankedHit
 
-EXACT = {"rel": 0, "abs": 1e-12}
+EXACT: dict[str, Any] = {"rel": 0, "abs": 1e-12}
 
 
 def random_lists(seed, depth=7, labels="abcd"):

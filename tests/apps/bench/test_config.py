@@ -2,6 +2,7 @@
 
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -57,7 +58,7 @@ class TestSweeps:
         made = config(
             f'[[engine]]\nname = "e"\nencoder = {{ use = "projected", of = {{ use = "joined", of = {parts} }} }}\n'
         )
-        encoder = expand_sweeps(made.engines[0], REGISTRY)[0].make_encoder(7)
+        encoder: Any = expand_sweeps(made.engines[0], REGISTRY)[0].make_encoder(7)
         inner = encoder.of.of
         assert (encoder.seed, inner[0].seed, inner[1].seed, inner[2].seed) == (7, 7, 5, 7)
 
@@ -66,7 +67,7 @@ class TestSweeps:
             '{ use = "projected", seed = [3, 4], of = { use = "joined", of = [{ use = "gmm-fv" }, { use = "mean" }] } }'
         )
         made = config(f'[[engine]]\nname = "e"\nencoder = {text}\n')
-        found = [variant.make_encoder(0) for variant in expand_sweeps(made.engines[0], REGISTRY)]
+        found: list[Any] = [variant.make_encoder(0) for variant in expand_sweeps(made.engines[0], REGISTRY)]
         assert [(encoder.seed, encoder.of.of[0].seed) for encoder in found] == [(3, 3), (4, 4)]
 
     def test_a_wrong_nested_table_is_named_as_without_seeds(self):

@@ -36,7 +36,7 @@ def load(kind, path, **options):
 
 def guess(path):
     """Guess the kind of a path; every adapter can be asked."""
-    notes = []
+    notes: list[str] = []
     kind = guess_kind(path, REGISTRY, notes.append)
     assert notes == []
     return kind
@@ -261,8 +261,8 @@ class TestTcga:
             rows = list(csv.DictReader(stream))
         names = [parse_tcga_name(row["slide_name"]) for row in rows]
         assert all(name and not name.frozen for name in names)
-        assert all(name.patient == row["patient"] for name, row in zip(names, rows))
-        assert all(name.center == row["tss_code"].zfill(2) for name, row in zip(names, rows))
+        assert all(name and name.patient == row["patient"] for name, row in zip(names, rows))
+        assert all(name and name.center == row["tss_code"].zfill(2) for name, row in zip(names, rows))
 
     def test_groups_are_those_of_the_paper(self):
         assert (len(SITE_GROUPS), sum(map(len, SITE_GROUPS.values()))) == (10, 29)

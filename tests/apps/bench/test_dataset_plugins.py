@@ -40,7 +40,7 @@ class AlsoDots(Dots):
 class Mute(Dots):
     """It can be loaded, but it does not say what it recognises."""
 
-    recognises = None
+    recognises = None  # type: ignore[assignment]
 
 
 class CrashesWhenAsked(Dots):
@@ -57,7 +57,7 @@ class ExitsWhenAsked(Dots):
 
 class CrashesWhenLoaded(Dots):
     def load(self, registry):
-        return {}["no such key"]
+        raise KeyError("no such key")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,7 +79,7 @@ class ReturnsAList(Dots):
 
 class ReturnsNames(Dots):
     def load(self, registry):
-        return Source("names", ("s0", "s1"), {})
+        return Source("names", ("s0", "s1"), {})  # type: ignore[arg-type]
 
 
 class Prints(Dots):

@@ -1,6 +1,7 @@
 """Planted leaks: each is caught, and what leaks is named. Plugins that break their word are named too."""
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 import pytest
@@ -28,7 +29,7 @@ class Honest:
         return Code(bag.slide_id, self.row(bag)[None].astype(np.float32))
 
     def row(self, bag: Bag) -> np.ndarray:
-        return bag.features.mean(axis=0)
+        return np.asarray(bag.features.mean(axis=0))
 
 
 class ReadsLabels(Honest):
@@ -78,7 +79,7 @@ class GivesUpOnOne(Honest):
 class Memoriser(Honest, Trainable):
     """Code a slide by the label of the training slide that looks most like it."""
 
-    known_: list = dataclasses.field(init=False, repr=False, compare=False, default_factory=list)
+    known_: list[Any] = dataclasses.field(init=False, repr=False, compare=False, default_factory=list)
 
     def fit(self, bags, labels, groups):
         self.known_ = [(bags[i].features.mean(axis=0), label) for i, label in enumerate(labels)]
@@ -89,7 +90,7 @@ class Memoriser(Honest, Trainable):
     def row(self, bag: Bag) -> np.ndarray:
         mean = super().row(bag)
         label = min(self.known_, key=lambda known: float(np.square(known[0] - mean).sum()))[1]
-        return np.eye(len(mean))[int(label == "cancer")]
+        return np.asarray(np.eye(len(mean))[int(label == "cancer")])
 
 
 SEEN: list[list[float]] = []
@@ -184,6 +185,7 @@ def bench(run_with, toy_bags_file):
 
 
 def failure(summary) -> SlideseekError:
+    error: SlideseekError
     (error,) = summary.failed.values()
     return error
 

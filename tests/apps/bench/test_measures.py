@@ -1,15 +1,16 @@
 """Measures of one list, against hand-computed cases and scikit-learn, to 1e-12."""
 
 from math import log2
+from typing import Any
 
 import numpy as np
 import pytest
 from sklearn.metrics import average_precision_score, ndcg_score
 
 from slideseek.searching.votes import majority
-from slideseek_apps.bench.measures import average_precision_at, ndcg_at, precision_at, same_center_share_at
+from slideseek_apps.bench.measures import Divisor, average_precision_at, ndcg_at, precision_at, same_center_share_at
 
-EXACT = {"rel": 0, "abs": 1e-12}
+EXACT: dict[str, Any] = {"rel": 0, "abs": 1e-12}
 
 
 @pytest.mark.parametrize(
@@ -84,7 +85,8 @@ def test_average_precision_by_hand(k, relevant, hits, by_k, by_relevant):
     ],
 )
 def test_ndcg_by_hand(k, relevant, found, ideals):
-    for name, ideal in zip(("hits", "k", "min(k, relevant)"), ideals):
+    divisors: tuple[Divisor, ...] = ("hits", "k", "min(k, relevant)")
+    for name, ideal in zip(divisors, ideals):
         assert ndcg_at(RANKS, k, name, relevant) == pytest.approx(found / ideal, **EXACT)
 
 

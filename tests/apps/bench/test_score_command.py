@@ -9,8 +9,8 @@ F = Fraction
 L = 1 / log2(3)
 """Discount of rank 2; those of ranks 1 and 3 are 1 and 1/2."""
 
-ALL = "accuracy", "macro F1", "slide-weighted F1", "macro precision", "slide-weighted precision"
-ALL = (*ALL, "macro recall", "slide-weighted recall")
+F1 = "accuracy", "macro F1", "slide-weighted F1"
+ALL = (*F1, "macro precision", "slide-weighted precision", "macro recall", "slide-weighted recall")
 
 
 def votes(k, tie, *values, queries, classes):

@@ -35,7 +35,7 @@ VARIES = {"seconds", "updated", "added", "seal"}
 """Columns of the catalogue that say when, not what, and the checksum of all."""
 
 
-def rows(folder: Path) -> dict[str, list[tuple]]:
+def rows(folder: Path) -> dict[str, list[tuple[object, ...]]]:
     """Return the rows of the catalogue's tables of slides, stages and results, but for times."""
     found = {}
     with contextlib.closing(sqlite3.connect(folder / "catalog.sqlite")) as db:

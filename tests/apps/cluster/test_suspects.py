@@ -2,7 +2,9 @@
 
 import threading
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from slideseek_apps.cluster.dask_worker import Floor
 from slideseek_apps.cluster.suspects import DEATHS_ALONE, MOST_ROUNDS, Suspects
@@ -11,6 +13,12 @@ from slideseek_apps.cluster.suspects import DEATHS_ALONE, MOST_ROUNDS, Suspects
 @dataclass(eq=False)
 class Slide:
     slide_id: str
+
+    def read(self) -> Iterator[Any]:
+        raise NotImplementedError("only its name is asked for")
+
+    def compute(self, read: Iterator[Any]) -> Iterator[Any]:
+        raise NotImplementedError("only its name is asked for")
 
 
 def test_a_slide_is_to_blame_for_workers_that_die_while_it_is_alone():

@@ -132,7 +132,7 @@ def corner_archive(tmp_path, monkeypatch):
             register("corner", "corner_selector:Corner", "one patch at the top left")
 
     module = ModuleType("corner_selector")
-    module.Corner = Corner
+    vars(module)["Corner"] = Corner
     monkeypatch.setitem(sys.modules, module.__name__, module)
     with_corner = partial(plugins.load_registry, [("corner", Plugin())])
     monkeypatch.setattr(plugins, "load_registry", with_corner)

@@ -26,6 +26,7 @@ def results(root, name):
         for slide, key in stages.ready(engine):
             bag = archive.bag(key, slide.record)
             payload = archive.catalog.payload(stages.key(engine, "select", slide))
+            assert payload is not None
             patches = unpack_patches(payload, slide.id)
             found[slide.id] = (
                 *(bag.features, bag.xy, patches.xy, patches.mpp),

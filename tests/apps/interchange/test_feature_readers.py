@@ -33,7 +33,7 @@ def test_trident(tmp_path):
     h5(tmp_path / "a.h5", patch_size=256, patch_size_level0=512, level0_magnification=40, target_magnification=20)
     file = read_feature_file(tmp_path / "a.h5")
     assert np.array_equal(file.features, FEATURES) and file.features.dtype == np.float32
-    assert np.array_equal(file.xy, XY) and file.xy.dtype == np.int32
+    assert file.xy is not None and np.array_equal(file.xy, XY) and file.xy.dtype == np.int32
     assert (file.side, file.extent, file.magnification, file.slide_mpp) == (256, 512, 40, 0)
 
 
@@ -60,7 +60,7 @@ def test_precisions_and_a_leading_axis(tmp_path, dtype):
     h5(tmp_path / "a.h5", FEATURES.astype(dtype)[None], XY.astype(np.float64)[None])
     file = read_feature_file(tmp_path / "a.h5")
     assert np.array_equal(file.features, FEATURES.astype(dtype).astype(np.float32))
-    assert np.array_equal(file.xy, XY)
+    assert file.xy is not None and np.array_equal(file.xy, XY)
 
 
 def test_packed_hdf5(tmp_path):
@@ -85,7 +85,7 @@ def test_without_coords(tmp_path):
 def test_npz_with_coords(tmp_path, save):
     save(tmp_path / "a.npz", features=FEATURES, coords=XY)
     file = read_feature_file(tmp_path / "a.npz")
-    assert np.array_equal(file.features, FEATURES) and np.array_equal(file.xy, XY)
+    assert file.xy is not None and np.array_equal(file.features, FEATURES) and np.array_equal(file.xy, XY)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])

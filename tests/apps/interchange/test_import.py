@@ -1,6 +1,7 @@
 """Features of other tools, imported, built and searched: as if they had been computed here."""
 
 import shutil
+from typing import Any
 
 import h5py
 import numpy as np
@@ -182,7 +183,9 @@ def test_the_printed_engine_can_be_pasted(trident_job, tmp_path, slideseek):
     block = done.out[done.out.index("[[engine]]") :]
     (engine,) = make_engines(parse_config(block).engines, load_registry())
     assert (engine.name, engine.featurizer.width) == ("uni_v1", 24)
-    assert engine.selector.set == engine.featurizer.set == "uni_v1"
+    selector: Any = engine.selector
+    featurizer: Any = engine.featurizer
+    assert selector.set == featurizer.set == "uni_v1"
     with (tmp_path / "archive" / "slideseek.toml").open("a") as config:
         config.write(block)
     assert "[[engine]]" not in slideseek("import", trident_job, "-a", tmp_path / "archive").out

@@ -19,6 +19,7 @@ from slideseek_apps.interchange.feature_readers import read_entry, read_feature_
 
 # Test modules are imported one by one, without a package, so a module that is not a test is loaded by its path.
 SPEC = importlib.util.spec_from_file_location("foreign_layouts", Path(__file__).with_name("foreign_layouts.py"))
+assert SPEC is not None and SPEC.loader is not None
 foreign = importlib.util.module_from_spec(SPEC)
 SPEC.loader.exec_module(foreign)
 

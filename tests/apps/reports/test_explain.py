@@ -2,6 +2,7 @@
 
 import json
 import sys
+from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
@@ -73,7 +74,7 @@ def pairs():
     fields = PatchSquares(np.array([[0, 0], [10, 20]], np.int32), np.array([8.0, 8.0]))
     parts = np.array([-3.0, -7.0])
     evidence = Evidence("pairs", 5.0, fields, fields, (Pair(0, 1, 3.0), Pair(1, 1, 7.0)), parts, parts)
-    return evidence, Side("query", "s", fields, parts, {"s": PixelSource(None)})
+    return evidence, Side("query", "s", fields, parts, {"s": PixelSource(Path("absent.png"))})
 
 
 def test_geojson_has_what_qupath_shows(pairs):
@@ -129,7 +130,7 @@ def test_the_heat_map_colours_the_patches_and_leaves_the_rest(pairs):
 def test_one_scale_for_both_slides(pairs):
     """A patch as good as one of the other slide has its colour, though it is the best of its own."""
     evidence, side = pairs
-    other = Side("hit", "h", side.squares, np.array([-7.0, -9.0]), {"h": PixelSource(None)})
+    other = Side("hit", "h", side.squares, np.array([-7.0, -9.0]), {"h": PixelSource(Path("absent.png"))})
     both = Evidence("pairs", 5.0, side.squares, side.squares, evidence.pairs, side.parts, other.parts)
     weakest, best = (side_geojson(both, one, name)["features"] for one, name in ((side, "s"), (other, "h")))
     assert weakest[1]["properties"]["color"] == best[0]["properties"]["color"]
@@ -142,7 +143,7 @@ def test_pictures_for_print_name_engine_scale_and_units(tiny_archive, tmp_path, 
     assert done.code == 0, done.err
     svg = ElementTree.fromstring((tmp_path / "m.svg").read_text())
     assert svg.get("width") == "7in"
-    words = [text.text for text in svg.iter("{http://www.w3.org/2000/svg}text")]
+    words = [text.text or "" for text in svg.iter("{http://www.w3.org/2000/svg}text")]
     assert words[1].startswith(f"Engine {engine}: ")
     assert sum(word.endswith("µm") and "bars" not in word for word in words) == 2, "a bar on each slide"
     assert any(word.endswith("; bars: 10 µm") for word in words), "and one length for all patches"
@@ -181,7 +182,7 @@ def test_micrometres_are_written_as_such():
     drawn = {}
     for text in ("u", "µ"):
         sheet = Sheet(40, 60, UNITS_PER_INCH, [Words(5, 30, text, 40)])
-        drawn[text] = (sheet.pixels() < 128).all(axis=2)
+        drawn[text] = np.all(sheet.pixels() < 128, axis=2)
     assert (drawn["µ"] >= drawn["u"]).all()
     below = drawn["µ"][31:].sum(axis=1)
     assert not drawn["u"][32:].any() and 3 <= below.max() <= 6 and (below > 0).sum() >= 6, "a thin stem"

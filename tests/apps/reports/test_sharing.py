@@ -78,7 +78,8 @@ def leaks(folder):
 
 def everything(slideseek, archive, out, *options):
     """Write every kind of report and export to a folder."""
-    runs = [("export", what, "-o", out / what) for what in ("features", "patches", "codes", "hits", "table")]
+    kinds = ("features", "patches", "codes", "hits", "table")
+    runs: list[tuple[object, ...]] = [("export", what, "-o", out / what) for what in kinds]
     if find_spec("anndata") and find_spec("pyarrow"):
         mean = ("--engine", "mean", "-o", out / "extra")
         runs += [("export", "codes", "--format", "h5ad", *mean), ("export", "codes", "--format", "parquet", *mean)]

@@ -1,6 +1,7 @@
 """What TAB offers, and the toolbar."""
 
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,7 @@ from slideseek_apps.session.terminal_pictures import Pictures
 
 @pytest.fixture
 def session():
-    archive = SimpleNamespace(root=SimpleNamespace(name="mine"))
+    archive: Any = SimpleNamespace(root=SimpleNamespace(name="mine"))
     session = Session(archive, "bars", lambda text: None)
     records = [
         SlideRecord("s1", "", "p1", "colon", "fine", fields={"Tumor Stage": "II"}),
@@ -22,7 +23,8 @@ def session():
     ]
     session.__dict__.update(records={record.id: record for record in records}, engines=("bars", "mean"))
     hits = [SimpleNamespace(rank=1, hit=Hit("s 2", 1.0))]
-    session.asked = SimpleNamespace(answer=SimpleNamespace(found=hits))
+    asked: Any = SimpleNamespace(answer=SimpleNamespace(found=hits))
+    session.asked = asked
     return session
 
 
@@ -66,5 +68,6 @@ def test_the_toolbar_says_how_the_next_search_would_be_done(session):
     session.where.append("site=lung")
     session.marks.update({"s1": True, "s2": False})
     session.same_patient = True
-    ((_, text),) = toolbar(session)
+    (part,) = toolbar(session)
+    text = part[1]
     assert text == " mine: engine bars | k 5 | horizontal | own patient included | site=lung | marked 1 relevant, 1 not"

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+from typing import Any
 
 import pytest
 
@@ -106,7 +107,7 @@ def stub_session():
     from slideseek_apps.session.search_session import Session
 
     engine = 'name="bars"\nselector="grid"\nfeaturizer="colour-texture"\nencoder="yottixel"\nindex="hamming"\n'
-    archive = SimpleNamespace(config=parse_config(f"[[engine]]\n{engine}"))
+    archive: Any = SimpleNamespace(config=parse_config(f"[[engine]]\n{engine}"))
 
     def query(text, **known):
         raise UsageError(f"{text!r} is not a slide", f"did you mean {nearest(text, ['s0', 's1'])!r}?")
@@ -115,7 +116,7 @@ def stub_session():
     catalog = SimpleNamespace(slides={}, changes=SimpleNamespace(generation=lambda codes: 1))
     archive.catalog = catalog
     stages = SimpleNamespace(settings_digest=lambda engine, stage: "codes")
-    searcher = SimpleNamespace(fields=("age",), query=query, archive=archive, stages=stages, engine=None)
+    searcher: Any = SimpleNamespace(fields=("age",), query=query, archive=archive, stages=stages, engine=None)
     session._opened._searchers["bars"] = searcher
     session.__dict__["records"] = {}
     return session

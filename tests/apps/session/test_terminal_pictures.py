@@ -61,7 +61,9 @@ def test_sixel_draws_every_pixel_in_about_its_colour(picture):
 
 def decode_sixel(text):
     """Read sixel back: int (h, w, 3), -1 where nothing was drawn."""
-    width, height = (int(number) for number in re.match(r'\x1bPq"1;1;(\d+);(\d+)', text).groups())
+    head = re.match(r'\x1bPq"1;1;(\d+);(\d+)', text)
+    assert head is not None
+    width, height = (int(number) for number in head.groups())
     drawn = np.full((-(-height // 6) * 6, width, 3), -1)
     palette, colour, x, band = {}, 0, 0, 0
     body = text[text.index("#") : -2]

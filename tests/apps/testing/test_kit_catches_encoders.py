@@ -384,7 +384,8 @@ class ForgetsMpp(Spread):
 class NeedsSides(Spread):
     def encode(self, bag: Bag) -> Code:
         checked(bag)
-        return self.code(bag, (bag.xy + bag.sides[:, None] / 2) * bag.mpp)  # type: ignore[index]
+        assert bag.sides is not None and bag.mpp is not None
+        return self.code(bag, (bag.xy + bag.sides[:, None] / 2) * bag.mpp)
 
 
 @dataclass
@@ -498,7 +499,7 @@ class Explained(MeanSign, Attributable, BatchEncoder):
 
     def contributions(self, bag: Bag, code: Code) -> Float64:
         mine, other = self.encode(bag).rows[0].astype(np.float64), code.rows[0].astype(np.float64)
-        return checked(bag) @ other / len(bag) / (np.linalg.norm(mine) * np.linalg.norm(other))
+        return np.asarray(checked(bag) @ other / len(bag) / (np.linalg.norm(mine) * np.linalg.norm(other)))
 
     def encode_many(self, bags: Sequence[Bag]) -> list[Code]:
         return [self.encode(bag) for bag in bags]
@@ -540,7 +541,7 @@ class AttributesToRanks(Explained):
 @dataclass
 class OnePartForAll(Explained):
     def contributions(self, bag: Bag, code: Code) -> Float64:
-        return Explained.contributions(self, bag, code).sum(keepdims=True)
+        return np.asarray(Explained.contributions(self, bag, code).sum(keepdims=True))
 
 
 @dataclass

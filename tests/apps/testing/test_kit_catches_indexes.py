@@ -21,8 +21,8 @@ from slideseek_apps.testing import CheckFailed, index_checks
 def apart(query: np.ndarray, target: np.ndarray) -> Float64:
     """Differing bits, or the sum of absolute differences, of every query row to every target row."""
     if query.dtype == np.uint8:
-        return np.unpackbits(query[:, None] ^ target[None], axis=2).sum(axis=2).astype(np.float64)
-    return np.abs(query[:, None].astype(np.float64) - target[None]).sum(axis=2)
+        return np.asarray(np.unpackbits(query[:, None] ^ target[None], axis=2).sum(axis=2), np.float64)
+    return np.asarray(np.abs(query[:, None].astype(np.float64) - target[None]).sum(axis=2))
 
 
 @dataclass

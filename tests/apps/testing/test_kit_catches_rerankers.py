@@ -40,7 +40,7 @@ class MedianOfMinima(MeanDistance, MeasuresSets):
         return "city-block distance"
 
     def row_distances(self, query: np.ndarray, target: np.ndarray) -> Float64:
-        return np.abs(query[:, None].astype(np.float64) - target[None]).sum(axis=2)
+        return np.asarray(np.abs(query[:, None].astype(np.float64) - target[None]).sum(axis=2))
 
     def set_distance(self, between: Float64) -> float:
         return float(np.median(between.min(axis=1)))

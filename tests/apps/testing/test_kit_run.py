@@ -7,13 +7,14 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pytest
 
 import slideseek_apps.testing as kit
 from slideseek.plugins import COMPONENT_KINDS
-from slideseek.types import Bag, Code, CodeSpec
+from slideseek.types import Bag, Code, CodeKind, CodeSpec
 from slideseek_apps.testing.stored_files import require_no_pickle
 
 
@@ -134,7 +135,10 @@ def test_toy_patients_keep_to_one_label() -> None:
 
 @pytest.mark.parametrize(
     "spec",
-    [CodeSpec(*form) for form in itertools.product(("float", "bits", "sparse"), (37, 64), (False, True))],
+    [
+        CodeSpec(kind, width, many)
+        for kind, width, many in itertools.product(get_args(CodeKind), (37, 64), (False, True))
+    ],
     ids=str,
 )
 def test_toy_codes_honour_their_spec(spec: CodeSpec) -> None:

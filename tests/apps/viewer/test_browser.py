@@ -11,6 +11,7 @@ from PIL import Image
 pytestmark = pytest.mark.slow
 
 SPEC = importlib.util.spec_from_file_location("browser_steps", Path(__file__).with_name("browser_steps.py"))
+assert SPEC is not None and SPEC.loader is not None
 steps = importlib.util.module_from_spec(SPEC)
 SPEC.loader.exec_module(steps)
 until, open_query, open_first_hit, painted, scales = (

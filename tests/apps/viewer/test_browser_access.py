@@ -13,6 +13,7 @@ import pytest
 pytestmark = pytest.mark.slow
 
 SPEC = importlib.util.spec_from_file_location("browser_steps", Path(__file__).with_name("browser_steps.py"))
+assert SPEC is not None and SPEC.loader is not None
 steps = importlib.util.module_from_spec(SPEC)
 SPEC.loader.exec_module(steps)
 until, open_query = steps.until, steps.open_query
@@ -34,7 +35,9 @@ def axe(tmp_path_factory):
     if done.returncode:
         pytest.skip("axe-core could not be fetched")
     with tarfile.open(next(folder.glob("*.tgz"))) as packed:
-        return packed.extractfile("package/axe.min.js").read().decode()
+        script = packed.extractfile("package/axe.min.js")
+        assert script is not None
+        return script.read().decode()
 
 
 def violations(page, axe):

@@ -10,6 +10,7 @@ import pytest
 pytestmark = pytest.mark.slow
 
 SPEC = importlib.util.spec_from_file_location("browser_steps", Path(__file__).with_name("browser_steps.py"))
+assert SPEC is not None and SPEC.loader is not None
 steps = importlib.util.module_from_spec(SPEC)
 SPEC.loader.exec_module(steps)
 until, open_query, painted = steps.until, steps.open_query, steps.painted

@@ -28,6 +28,7 @@ def test_it_prints_an_address_answers_and_stops_cleanly(painted_archive, tmp_pat
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     try:
+        assert process.stdout is not None
         told = json.loads(process.stdout.readline())
         assert told["url"] == f"{told['origin']}/?token={told['token']}" and len(told["token"]) >= 32
         with httpx.Client(follow_redirects=True, trust_env=False, timeout=30) as browser:

@@ -156,8 +156,9 @@ def test_the_tiles_of_every_level_cover_it_exactly(width, height):
     for level in range(max(0, grid.levels - 4), grid.levels):
         across, down = grid.size(level)
         columns, lines = -(-across // TILE), -(-down // TILE)
-        assert sum(grid.shape(level, column, 0)[0] for column in range(columns)) == across
-        assert sum(grid.shape(level, 0, line)[1] for line in range(lines)) == down
+        in_row = [grid.shape(level, column, 0) or (0, 0) for column in range(columns)]
+        in_column = [grid.shape(level, 0, line) or (0, 0) for line in range(lines)]
+        assert sum(width for width, _ in in_row) == across and sum(height for _, height in in_column) == down
         assert grid.shape(level, columns, 0) is None and grid.shape(level, 0, lines) is None
     assert grid.shape(grid.levels, 0, 0) is None and grid.shape(-1, 0, 0) is None
 

@@ -46,6 +46,7 @@ def test_a_slide_that_takes_minutes_holds_up_neither_others_nor_the_end(slow_arc
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, "TMPDIR": str(tmp_path)}
     )
     try:
+        assert process.stdout is not None
         told = json.loads(process.stdout.readline())
         headers = {"authorization": f"Bearer {told['token']}"}
         with httpx.Client(base_url=told["origin"], headers=headers, trust_env=False, timeout=60) as client:

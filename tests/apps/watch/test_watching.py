@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from typing import Any
 
 import pytest
 from PIL import Image
@@ -21,6 +22,7 @@ from slideseek.engine import make_engines
 from slideseek.errors import UsageError
 from slideseek.plugins import load_registry
 from slideseek.slides import content_fingerprint, reader
+from slideseek.slides.slide_errors import first_bytes
 from slideseek_apps.watch.watching import Arrivals, Watch, WatchOptions
 
 COUNT = 50
@@ -85,7 +87,7 @@ def test_fifty_slides_in_random_order(place, watching, tmp_path, paint_tiny, sli
         paint_tiny(sources[-1], number, number % 2 == 0, side=96)
     rng, clock = random.Random(3), Clock()
     unfinished, opened = set(), []
-    real = reader.first_bytes
+    real = first_bytes
 
     def reading(path):
         assert path.name not in unfinished, f"{path.name} was read while it was being written"
@@ -124,7 +126,8 @@ def test_fifty_slides_in_random_order(place, watching, tmp_path, paint_tiny, sli
 
     waiting = [rng.choice((copied, copied, moved, moved, stalled))(source) for source in sources]
     rng.shuffle(waiting)
-    active, events = [], []
+    active: list[Any] = []
+    events: list[Any] = []
     watch = watching(clock)
     for look in itertools.count():
         while waiting and len(active) < 8:
@@ -209,7 +212,7 @@ def test_a_failed_slide_is_tried_again_when_its_file_changes(place, watching, pa
     folder, clock = place[1], Clock()
     Image.new("RGB", (96, 96), "white").save(folder / "a.png")  # no tissue
     watch = watching(clock)
-    built = []
+    built: list[Any] = []
 
     def looks(count):
         for _ in range(count):
@@ -278,6 +281,7 @@ def test_the_command_ends_cleanly_on_sigterm(place, paint_tiny):
     )
     lines = []
     started = time.monotonic()
+    assert process.stdout is not None
     for line in process.stdout:
         lines.append(json.loads(line))
         if (lines[-1]["event"] == "built" and "a" in slides_of(root)) or time.monotonic() - started > 120:

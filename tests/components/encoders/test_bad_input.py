@@ -4,6 +4,8 @@ import functools
 import io
 import json
 import struct
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -30,9 +32,9 @@ from slideseek_components.encoders.vlad import Vlad
 from slideseek_components.encoders.yottixel import Yottixel
 
 WIDTH = 6
-DEEP = {"hidden": (8, 5), "latent": 3, "sites": 2, "labels": 2, "epochs": 1, "device": "cpu"}
-SETS = {"hidden": (8, 5), "epochs": 2, "device": "cpu"}
-MAKERS = {
+DEEP: dict[str, Any] = {"hidden": (8, 5), "latent": 3, "sites": 2, "labels": 2, "epochs": 1, "device": "cpu"}
+SETS: dict[str, Any] = {"hidden": (8, 5), "epochs": 2, "device": "cpu"}
+MAKERS: dict[str, Callable[[], Any]] = {
     "yottixel": Yottixel,
     "mean": Mean,
     "max": Max,

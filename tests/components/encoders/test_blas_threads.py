@@ -4,7 +4,7 @@ import sys
 import types
 
 import sklearn.cluster  # noqa: F401  # loads OpenMP
-from threadpoolctl import threadpool_info, threadpool_limits
+from threadpoolctl import ThreadpoolController, threadpool_info, threadpool_limits
 
 from slideseek_components.encoders import blas_threads
 
@@ -26,8 +26,12 @@ def test_the_setting_ends_with_the_last_block():
 
 def test_libraries_are_searched_again_after_an_import_only(monkeypatch):
     found = []
-    search = blas_threads.ThreadpoolController
-    monkeypatch.setattr(blas_threads, "ThreadpoolController", lambda: found.append(1) or search())
+
+    def counted():
+        found.append(1)
+        return ThreadpoolController()
+
+    monkeypatch.setattr(blas_threads, "ThreadpoolController", counted)
     blas_threads._libraries.cache_clear()
     for _ in range(3):
         with blas_threads.one_blas_thread():

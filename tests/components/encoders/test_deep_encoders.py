@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ from slideseek_components.encoders.deep_sbfv import DeepSparseBinaryFisherVector
 from slideseek_components.encoders.deep_sfv import DeepSparseFisherVector
 
 KINDS = [DeepFisherVector, DeepSparseFisherVector, DeepBinaryFisherVector, DeepSparseBinaryFisherVector]
-SMALL = {"hidden": (12, 8), "latent": 4, "sites": 3, "labels": 4, "epochs": 2, "standardise": True}
+SMALL: dict[str, Any] = {"hidden": (12, 8), "latent": 4, "sites": 3, "labels": 4, "epochs": 2, "standardise": True}
 
 
 def bag(features, slide_id="s", site="lung"):
@@ -89,7 +90,12 @@ def test_same_bits_whatever_order_threads_and_company(precision, options):
 def test_coding_takes_the_threads_that_pytorch_may_use_at_that_time(monkeypatch):
     encoder, seen = fitted(DeepFisherVector), []
     means = Gradients.means
-    monkeypatch.setattr(Gradients, "means", lambda self, slides, threads: seen.append(threads) or means(self, slides))
+
+    def counted(self, slides, threads):
+        seen.append(threads)
+        return means(self, slides)
+
+    monkeypatch.setattr(Gradients, "means", counted)
     before = torch.get_num_threads()
     try:
         for threads in (3, 1, 2):

@@ -12,7 +12,7 @@ from slideseek.errors import DamagedError, EmptyBagError, NotFittedError, Slides
 from slideseek.interfaces import Attributable, Trainable, implements
 from slideseek.types import Bag
 from slideseek_components.encoders.c_gmm_fv import ConditionedGmmFisher
-from slideseek_components.encoders.gmm_fv import GmmFisher
+from slideseek_components.encoders.gmm_fv import Block, GmmFisher
 
 
 def bag(features, slide_id="s", site=""):
@@ -65,7 +65,8 @@ def test_the_mixture_is_scikit_learns():
 
 def test_blocks_and_spec():
     bags = archive()
-    for blocks, width in [(("weights",), 4), (("means",), 24), (("weights", "variances"), 28)]:
+    cases: list[tuple[tuple[Block, ...], int]] = [(("weights",), 4), (("means",), 24), (("weights", "variances"), 28)]
+    for blocks, width in cases:
         encoder = fitted(GmmFisher(4, blocks=blocks), bags)
         assert encoder.spec(6).width == width
         assert encoder.encode(bags[0]).mismatch(encoder.spec(6)) == ""
@@ -119,7 +120,6 @@ def test_conditioned_has_one_mixture_a_site_and_a_space_a_site():
 def test_contributions_add_up_to_the_cosine_of_the_stored_codes(options):
     bags = archive()
     encoder = fitted(GmmFisher(4, **options), bags)
-    assert implements(encoder, Attributable) and implements(encoder, Trainable)
     a, b = encoder.encode(bags[0]).rows[0].astype(np.float64), encoder.encode(bags[4]).rows[0].astype(np.float64)
     parts = encoder.contributions(bags[0], encoder.encode(bags[4]))
     assert parts.shape == (len(bags[0]),)
@@ -128,6 +128,7 @@ def test_contributions_add_up_to_the_cosine_of_the_stored_codes(options):
     np.testing.assert_allclose(
         encoder.contributions(bag(bags[0].features[order]), encoder.encode(bags[4])), parts[order], rtol=1e-9
     )
+    assert implements(encoder, Attributable) and implements(encoder, Trainable)
 
 
 def test_contributions_refuse_codes_of_another_encoder_or_site():

@@ -1,6 +1,8 @@
 """`joined`: parts with an equal say, attribution, files, bad input, and the kit over pairs of encoders."""
 
 import itertools
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,8 +21,8 @@ from slideseek_components.encoders.mean import Mean
 from slideseek_components.encoders.vlad import Vlad
 from slideseek_components.encoders.yottixel import Yottixel
 
-SMALL = {"hidden": (6,), "latent": 3, "epochs": 1, "device": "cpu"}
-PARTS = {
+SMALL: dict[str, Any] = {"hidden": (6,), "latent": 3, "epochs": 1, "device": "cpu"}
+PARTS: dict[str, Callable[[], Any]] = {
     "mean": Mean,
     "max": Max,
     "bovw": lambda: Bovw(words=3),
@@ -55,7 +57,7 @@ def test_parts_are_centred_and_have_the_same_length():
 
 def test_weights_say_how_much_each_part_counts(tmp_path):
     bags, labels, groups = toy_bags(count=20)
-    joined = Joined(of=(Mean(), GmmFisher(components=2)), weights=[1, 0.5])
+    joined = Joined(of=(Mean(), GmmFisher(components=2)), weights=(1, 0.5))
     joined.fit(bags, labels, groups)
     codes = np.concatenate([joined.encode(bag).rows for bag in bags]).astype(np.float64)
     for part, share in ((codes[:, :16], 0.8), (codes[:, 16:], 0.2)):
@@ -64,13 +66,15 @@ def test_weights_say_how_much_each_part_counts(tmp_path):
     parts = joined.contributions(bags[0], joined.encode(bags[1]))
     assert parts.sum() == pytest.approx(float(a @ b / np.linalg.norm(a) / np.linalg.norm(b)), abs=1e-9)
     joined.save(tmp_path)
-    for weights in ((), (1, 1)):
+    others: tuple[tuple[float, ...], ...] = ((), (1, 1))
+    for weights in others:
         with pytest.raises(SlideseekError, match="fitted with"):
             Joined(of=(Mean(), GmmFisher(components=2)), weights=weights).load(tmp_path)
     again = Joined(of=(Mean(), GmmFisher(components=2)), weights=(1, 0.5))
     again.load(tmp_path)
     assert again.encode(bags[0]).rows.tobytes() == joined.encode(bags[0]).rows.tobytes()
-    for weights in ((1,), (1, 0), (1, float("nan")), (1, float("inf"))):
+    wrong: tuple[tuple[float, ...], ...] = ((1,), (1, 0), (1, float("nan")), (1, float("inf")))
+    for weights in wrong:
         with pytest.raises(ValueError, match="weights"):
             Joined(of=(Mean(), Max()), weights=weights)
 

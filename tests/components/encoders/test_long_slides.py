@@ -1,6 +1,7 @@
 """A slide with very many patches is read piece by piece from its file."""
 
 import tracemalloc
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,7 +23,7 @@ from slideseek_components.encoders.yottixel import Yottixel
 pytestmark = pytest.mark.slow
 
 WIDTH, SHORT, LONG = 64, 2_000, 40_000
-DEEP = {"hidden": (8,), "latent": 3, "sites": 0, "labels": 0, "epochs": 1, "device": "cpu"}
+DEEP: dict[str, Any] = {"hidden": (8,), "latent": 3, "sites": 0, "labels": 0, "epochs": 1, "device": "cpu"}
 
 
 @pytest.fixture(scope="module")

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from slideseek_components.encoders.deep_sbfv import DeepSparseBinaryFisherVector
 from slideseek_components.encoders.deep_sfv import DeepSparseFisherVector
 
 STORED = Path(__file__).with_name("paper_codes.json")
-SMALL = {"preset": "paper", "hidden": (5, 4), "latent": 3, "epochs": 2, "device": "cpu"}
+SMALL: dict[str, Any] = {"preset": "paper", "hidden": (5, 4), "latent": 3, "epochs": 2, "device": "cpu"}
 MAKERS = {
     "deep-fv": lambda: DeepFisherVector(keep=24, **SMALL),
     "deep-sfv": lambda: DeepSparseFisherVector(keep=24, **SMALL),

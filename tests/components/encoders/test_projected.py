@@ -1,5 +1,7 @@
 """`projected`: no leak, chance for shuffled labels, same bits whatever the order, attribution, bits, bad input."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
@@ -26,7 +28,7 @@ from slideseek_components.encoders.projection.validation import (
 )
 from slideseek_components.encoders.yottixel import Yottixel
 
-SMALL = {"hidden": (6,), "latent": 3, "epochs": 1, "device": "cpu"}
+SMALL: dict[str, Any] = {"hidden": (6,), "latent": 3, "epochs": 1, "device": "cpu"}
 WIDTH = 16
 
 
@@ -166,6 +168,7 @@ def test_only_what_belongs_to_no_patch_is_shared():
     own = encoder.projector_
     code = encoder.encode(bags[1])
     values = bags[0].features.astype(np.float64).mean(axis=0)
+    assert own is not None
     y = own.project(values.astype(np.float32).astype(np.float64))
     towards = own.directions @ code.rows[0][: len(y)].astype(np.float64) / np.linalg.norm(y)
     each = (bags[0].features.astype(np.float64) - own.centre) @ towards / len(bags[0])
@@ -228,11 +231,11 @@ def test_itq_rotates_towards_the_corners():
 )
 def test_without_classes_to_learn_from_nothing_is_projected(labels):
     bags, _, groups = toy_bags()
-    bags = [Bag(bag.slide_id, bag.features, bag.xy) for bag in bags]
+    bags = tuple(Bag(bag.slide_id, bag.features, bag.xy) for bag in bags)
     discriminant, none = Projected(bits=300), Projected(bits=300, projection="none")
     for encoder in (discriminant, none):
         encoder.fit(bags, labels, groups)
-    assert discriminant.projector_.unprojected == ALONE
+    assert discriminant.projector_ and discriminant.projector_.unprojected == ALONE
     assert all(discriminant.encode(b).rows.tobytes() == none.encode(b).rows.tobytes() for b in bags)
 
 
@@ -241,7 +244,7 @@ def test_classes_of_one_slide_and_unlabelled_slides_are_taken_along():
     some = ["", *labels[1:-1], "rare"]
     encoder = Projected(bits=300)
     encoder.fit(bags, some, groups)
-    assert encoder.projector_.unprojected in (*GRID, ALONE)
+    assert encoder.projector_ and encoder.projector_.unprojected in (*GRID, ALONE)
     assert len({encoder.encode(bag).rows.tobytes() for bag in bags}) == 20
 
 
@@ -298,7 +301,7 @@ def test_wide_codes_are_folded_and_many_slides_need_no_large_matrix(monkeypatch)
     monkeypatch.setattr(span, "_EXACT", 20)
     folded = Projected(of=GmmFisher(components=8), bits=4000, dimensions=30)
     folded.fit(bags, labels, groups)
-    assert folded.projector_.axes.shape == (100, 30)
+    assert folded.projector_ and folded.projector_.axes.shape == (100, 30)
     for bag in bags[:4]:
         a, b = folded.encode(bag), folded.encode(bags[5])
         wanted = np.mean(np.unpackbits(a.rows[0]) == np.unpackbits(b.rows[0]))
@@ -339,6 +342,7 @@ def test_slides_outside_of_the_training_span_still_differ():
     strangers = [Bag("o", row[None].astype(np.float32), np.zeros((1, 2), np.int32)) for row in others]
     codes = np.stack([code.rows[0] for code in encoder.encode_many(strangers)])
     assert np.abs(codes @ codes.T - wanted).max() < 0.15
+    assert encoder.projector_ is not None
     inside = encoder.projector_.axes.shape[1]
     assert inside == 3 and np.linalg.norm(codes[:, inside:], axis=1).min() > 0.9
     bits = Projected(projection="none", bits=8000)

@@ -24,8 +24,8 @@ def plain(bags, limit, seed):
         order = np.argsort(own, kind="stable")
         keys.append(own[order])
         rows.append(bag.features[canonical_order(bag.features)[order]] if len(bag) else bag.features)
-    keys, rows = np.concatenate(keys), np.concatenate(rows)
-    return rows[np.sort(np.argsort(keys, kind="stable")[:limit])]
+    order = np.argsort(np.concatenate(keys), kind="stable")
+    return np.concatenate(rows)[np.sort(order[:limit])]
 
 
 @pytest.mark.parametrize("limit", [1, 7, 60, 100, 1000])

@@ -1,5 +1,7 @@
 """The encoders with a network over sets learn classes of slides, reproducibly and with patients apart."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -77,7 +79,7 @@ def test_slides_that_do_not_fit_in_memory_train_the_same(monkeypatch):
 
 
 def test_early_stopping_holds_whole_patients_out(monkeypatch):
-    seen = {}
+    seen: dict[str, Any] = {}
 
     class Watched(trainer.Trainer):
         def run(self):
@@ -142,4 +144,4 @@ def test_options_out_of_range(options, message):
         DeepSets(**options)
     for kind, own in ((AttentionMil, "attention"), (MemorySet, "units"), (FocalAttention, "attention")):
         with pytest.raises(ValueError, match=f"{own}: at least 1"):
-            kind(**{own: 0})
+            kind(**{own: 0})  # type: ignore[arg-type]

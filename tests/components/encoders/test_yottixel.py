@@ -24,7 +24,7 @@ def test_matches_the_rule_written_as_a_loop_and_its_spec():
     spec = Yottixel().spec(21)
     assert (spec.kind, spec.width, spec.many) == ("bits", 20, True)
     assert code.mismatch(spec) == ""
-    bits = np.unpackbits(code.rows, axis=1, count=20)
+    bits = np.unpackbits(code.rows.astype(np.uint8, copy=False), axis=1, count=20)
     for i, row in enumerate(features):
         assert [int(row[j + 1] - row[j] < 0) for j in range(20)] == bits[i].tolist()
 

@@ -2,6 +2,7 @@
 
 import threading
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,7 @@ class Counting:
     """Work of `n` items; the third one fails when it is read."""
 
     n: int
-    threads: set
+    threads: set[str]
 
     @property
     def slide_id(self):
@@ -34,11 +35,12 @@ class Counting:
 
 @pytest.mark.parametrize("workers", [0, 2])
 def test_it_keeps_the_order_and_hands_on_errors(workers):
-    seen, threads = [], set()
+    seen: list[Any] = []
+    threads: set[str] = set()
     with pytest.raises(ValueError, match="three"):
         for work, results in Local(workers, 10.0).run(Counting(n, threads) for n in (1, 2, 3, 4)):
             for one in results:
-                assert one[0] == work.n
+                assert one[0] == int(work.slide_id)
                 seen.append(one)
     assert seen == [(1, 0), (2, 0), (2, 1), (3, 0), (3, 1), (3, 2)]
     assert threads == ({threading.current_thread().name} if workers == 0 else {"slideseek-read"})
@@ -53,9 +55,9 @@ def test_a_work_that_hangs_is_given_up_and_the_next_goes_on():
                 release.wait(30)
             return super().read()
 
-    seen = []
+    seen: list[Any] = []
     for work, results in Local(1, 0.3).run([Hanging(1, set()), Hanging(2, set())]):
-        if work.n == 1:
+        if work.slide_id == "1":
             with pytest.raises(SlideError, match=r"reading hung \(no progress for 0.3 s\)"):
                 list(results)
         else:

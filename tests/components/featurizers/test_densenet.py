@@ -56,7 +56,7 @@ def weights(tmp_path: Path, state: State) -> Path:
     return path
 
 
-def functional_forward(state: State, images: UInt8, relu: bool) -> np.ndarray:  # type: ignore[type-arg]
+def functional_forward(state: State, images: UInt8, relu: bool) -> np.ndarray:
     """DenseNet-121 written once more, straight from the paper's table and the state dict."""
 
     def norm(x: Tensor, name: str) -> Tensor:
@@ -154,7 +154,7 @@ def wrapped_state(state: State) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("layout", [kimianet_state, old_state, wrapped_state])
-def test_published_layouts_load(layout, tmp_path: Path, weights: Path, state: State, images: UInt8) -> None:  # type: ignore[no-untyped-def]
+def test_published_layouts_load(layout, tmp_path: Path, weights: Path, state: State, images: UInt8) -> None:
     path = tmp_path / "other.pth"
     torch.save(layout(state), path)
     expected = KimiaNet(weights, device="cpu").featurize(images)

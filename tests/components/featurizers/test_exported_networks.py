@@ -53,10 +53,12 @@ class Tiny(nn.Module):
         super().__init__()
         self.head = nn.Conv2d(3, 6, 3, stride=2)
         nn.init.constant_(self.head.weight, 0.1 * scale)
+        assert self.head.bias is not None
         nn.init.constant_(self.head.bias, 0.5)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.head(x).relu().mean((2, 3))
+        maps: torch.Tensor = self.head(x)
+        return maps.relu().mean((2, 3))
 
 
 @pytest.fixture
@@ -126,7 +128,8 @@ def test_timm_networks_run_with_a_back_end(
 def test_bfloat16_is_near_and_has_keys_of_its_own(images: UInt8) -> None:
     installed("openvino")
     exact, fast = EfficientNetLite0(), EfficientNetLite0(backend="openvino", precision="bfloat16")
-    kept = [settings(one, ComponentConfig("featurizer", "efficientnet-lite0", {}), dict) for one in (exact, fast)]
+    config = ComponentConfig("featurizer", "efficientnet-lite0", {})
+    kept = [settings(one, config, lambda component, config: {}) for one in (exact, fast)]
     assert "precision" not in kept[0], "archives of before keep their features"
     assert "backend" not in kept[0] | kept[1]
     assert kept[1]["precision"] == "bfloat16"

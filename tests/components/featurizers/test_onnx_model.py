@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -63,11 +64,11 @@ def images() -> UInt8:
     return np.random.default_rng(4).integers(0, 256, (5, 16, 16, 3), dtype=np.uint8)
 
 
-def expected_maps(images: UInt8) -> np.ndarray:  # type: ignore[type-arg]
+def expected_maps(images: UInt8) -> np.ndarray:
     """The convolution of the model written out, (n, 5, 16, 16), on pixels from 0 to 1."""
     pixels = np.pad(images.astype(np.float64) / 255, ((0, 0), (1, 1), (1, 1), (0, 0)))
     windows = np.lib.stride_tricks.sliding_window_view(pixels, (3, 3), axis=(1, 2))
-    return np.einsum("nhwcyx,ocyx->nohw", windows, KERNEL)
+    return np.asarray(np.einsum("nhwcyx,ocyx->nohw", windows, KERNEL))
 
 
 @pytest.mark.parametrize(
@@ -163,7 +164,7 @@ def test_external_data_is_found_in_nested_graphs() -> None:
         body = helper.make_graph([helper.make_node("Constant", [], ["o"], value=constant)], "b", [], [value])
         branch = helper.make_node("If", ["c"], ["o"], then_branch=body, else_branch=body)
         flag = helper.make_tensor_value_info("c", TensorProto.BOOL, [1])
-        return helper.make_model(helper.make_graph([branch], "g", [flag], [value])).SerializeToString()
+        return bytes(helper.make_model(helper.make_graph([branch], "g", [flag], [value])).SerializeToString())
 
     assert not has_external_data(nested(tensor))
     outside = TensorProto()
@@ -210,7 +211,7 @@ def test_absent_weights_and_packages_say_what_to_do(tmp_path: Path, monkeypatch:
     def absent(name: str) -> None:
         raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
-    monkeypatch.setattr(extras.importlib, "import_module", absent)
+    monkeypatch.setattr(importlib, "import_module", absent)
     with pytest.raises(UsageError, match="needs the package onnxruntime") as caught:
         OnnxModel(saved(tmp_path, build())).featurize(np.zeros((1, 16, 16, 3), np.uint8))
     assert "slideseek[onnx]" in caught.value.fix

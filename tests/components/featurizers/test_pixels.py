@@ -44,6 +44,6 @@ def test_preparation_normalises_each_channel() -> None:
 @pytest.mark.parametrize(
     "images", [np.zeros((1, 4, 4, 3)), np.zeros((4, 4, 3), np.uint8), np.zeros((1, 4, 5, 3), np.uint8)]
 )
-def test_other_arrays_are_refused(images: np.ndarray) -> None:  # type: ignore[type-arg]
+def test_other_arrays_are_refused(images: np.ndarray) -> None:
     with pytest.raises(ValueError, match=r"images must be uint8 \(n, side, side, 3\), not"):
         check_images(images)

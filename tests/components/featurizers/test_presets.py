@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -21,7 +22,6 @@ from slideseek.config import ComponentConfig, settings
 from slideseek.errors import SlideseekError, UsageError
 from slideseek.options import from_table
 from slideseek.types import UInt8
-from slideseek_components.featurizers import extras
 from slideseek_components.featurizers.presets import PRESETS, Preset, PresetName
 from slideseek_components.featurizers.timm_import import import_timm
 from slideseek_components.featurizers.timm_model import TimmModel
@@ -33,7 +33,7 @@ SIZES: dict[str, Any] = {"depth": 2, "num_heads": 2, "embed_dim": 48}
 
 @pytest.fixture
 def timm() -> ModuleType:
-    if extras.importlib.util.find_spec("timm") is None:
+    if importlib.util.find_spec("timm") is None:
         pytest.skip("timm is not installed")
     return import_timm()
 
@@ -51,7 +51,7 @@ def shrink(monkeypatch: pytest.MonkeyPatch, name: str) -> Preset:
     resize = side * full.resize // full.side
     width = 96 if full.pool == "cls+mean" else 48
     tiny = replace(full, args={**full.args, **SIZES, "img_size": side}, side=side, resize=resize, width=width)
-    monkeypatch.setitem(PRESETS, name, tiny)  # type: ignore[misc]
+    monkeypatch.setitem(PRESETS, name, tiny)
     return tiny
 
 
@@ -214,10 +214,15 @@ def test_a_tiny_conch_gives_what_timm_and_its_query_give(
     half: bool, timm: ModuleType, tmp_path: Path, images: UInt8, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tiny = replace(shrink(monkeypatch, "conch-v1.5"), width=32)
-    monkeypatch.setitem(PRESETS, "conch-v1.5", tiny)  # type: ignore[misc]
+    monkeypatch.setitem(PRESETS, "conch-v1.5", tiny)
     torch.manual_seed(4)
     trunk = timm.create_model("vit_large_patch16_224", num_classes=0, img_size=64, init_values=1.0, **SIZES).eval()
-    shapes = {"query": (1, 32), "to_q.weight": (32, 32), "to_kv.weight": (64, 48), "to_out.weight": (32, 32)}
+    shapes: dict[str, tuple[int, ...]] = {
+        "query": (1, 32),
+        "to_q.weight": (32, 32),
+        "to_kv.weight": (64, 48),
+        "to_out.weight": (32, 32),
+    }
     shapes |= {f"ln_{name}.{part}": (width,) for name, width in (("q", 32), ("k", 48)) for part in ("weight", "bias")}
     pool = {name: torch.randn(shape) for name, shape in shapes.items()}
     last = {"weight": torch.randn(32), "bias": torch.randn(32)}
@@ -289,7 +294,7 @@ def test_options_do_for_any_network_what_presets_do(
     np.testing.assert_array_equal(both[:, :192], cls)
     np.testing.assert_array_equal(cls, make(layers=layers).featurize(images))
     cropped = make(layers=layers, crop=(256, 224)).featurize(images)
-    shape = Preset("", "", 192, "", mean=(0.5,) * 3, std=(0.5,) * 3, resize=256)  # type: ignore[arg-type]
+    shape = Preset("", "", 192, "", mean=(0.5,) * 3, std=(0.5,) * 3, resize=256)
     np.testing.assert_array_equal(cropped, by_timm(timm, network, shape, "cls", images))
     with pytest.raises(SlideseekError, match=r"takes no images of 100 x 100") as caught:
         make(layers=layers, crop=(100, 100)).featurize(images)

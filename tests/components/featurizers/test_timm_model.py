@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +19,6 @@ from safetensors.torch import save_file
 from slideseek.errors import SlideseekError, UsageError
 from slideseek.interfaces import Described, Featurizer, Fingerprinted, implements
 from slideseek.types import UInt8
-from slideseek_components.featurizers import extras
 from slideseek_components.featurizers.timm_import import import_timm
 from slideseek_components.featurizers.timm_model import TimmModel
 
@@ -29,7 +30,7 @@ CONVOLUTIONAL, TRANSFORMER = "resnet10t", "vit_tiny_patch16_224"
 
 @pytest.fixture
 def timm() -> ModuleType:
-    if extras.importlib.util.find_spec("timm") is None:
+    if importlib.util.find_spec("timm") is None:
         pytest.skip("timm is not installed")
     return import_timm()
 
@@ -42,7 +43,7 @@ def images() -> UInt8:
 def save_network(timm: ModuleType, architecture: str, path: Path, classes: int = 10) -> torch.nn.Module:
     """Save a network of a fixed seed with a head of `classes` classes, and return it."""
     torch.manual_seed(3)
-    network = timm.create_model(architecture, num_classes=classes).eval()
+    network: torch.nn.Module = timm.create_model(architecture, num_classes=classes).eval()
     state = network.state_dict()
     save_file(state, path) if path.suffix == ".safetensors" else torch.save(state, path)
     return network
@@ -74,7 +75,7 @@ def test_a_file_gives_the_pooled_features(
     architecture: str, width: int, classes: int, suffix: str, timm: ModuleType, tmp_path: Path, images: UInt8
 ) -> None:
     path = tmp_path / f"weights{suffix}"
-    network = save_network(timm, architecture, path, classes)
+    network: Any = save_network(timm, architecture, path, classes)
     featurizer = TimmModel(architecture, path, device="cpu")
     settings = timm.data.resolve_model_data_config(network)
     side = settings["input_size"][1]
@@ -228,7 +229,7 @@ def test_other_import_errors_are_not_hidden(monkeypatch: pytest.MonkeyPatch) -> 
     def broken(name: str) -> ModuleType:
         raise RuntimeError("something else")
 
-    monkeypatch.setattr(extras.importlib, "import_module", broken)
+    monkeypatch.setattr(importlib, "import_module", broken)
     with pytest.raises(RuntimeError, match="something else"):
         import_timm()
 
@@ -239,7 +240,7 @@ def test_an_absent_package_names_the_extra(tmp_path: Path, images: UInt8, monkey
 
     path = tmp_path / "weights.pth"
     torch.save({"a": torch.zeros(1)}, path)
-    monkeypatch.setattr(extras.importlib, "import_module", absent)
+    monkeypatch.setattr(importlib, "import_module", absent)
     with pytest.raises(UsageError, match="needs the package timm") as caught:
         TimmModel(CONVOLUTIONAL, path, device="cpu").featurize(images)
     assert "slideseek[timm]" in caught.value.fix

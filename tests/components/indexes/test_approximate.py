@@ -35,7 +35,7 @@ def ivf(**options: Any) -> FaissBinary:
 
 
 def hnsw(**options: Any) -> FaissBinary:
-    return FaissBinary(**{"exact_below": 100, "method": "hnsw"} | options)
+    return FaissBinary(**dict[str, Any](exact_below=100, method="hnsw") | options)
 
 
 def clustered(kind: str, count: int = COUNT, space: Callable[[int], str] = lambda number: "") -> list[Code]:
@@ -65,8 +65,8 @@ def test_most_true_neighbours_are_found_at_their_exact_distances(make: Any, kind
         assert all(hit.distance == everything[hit.slide_id] for hit in hits)
         found += sum(hit.distance <= true_hits[-1].distance for hit in hits)
     assert found / 1_000 >= 0.95
-    assert implements(index, BatchIndex)
     assert index.recalls[""] >= 0.95
+    assert implements(index, BatchIndex)
 
 
 @each_kind
@@ -163,7 +163,7 @@ def test_effort_follows_the_target() -> None:
         index = ivf(target_recall=target)
         index.add(codes)
         index.build()
-        efforts[target] = index.parts_[""].neighbours.settings["effort"]  # type: ignore[index]
+        efforts[target] = index.parts_[""].neighbours.settings["effort"]
         assert index.recalls[""] >= target
     assert efforts[0.999] > efforts[0.3]
 
@@ -219,7 +219,12 @@ def test_a_few_added_slides_are_searched_exactly_without_building_anew(
     codes, built = clustered(kind), []
     index = make()
     real = type(index)._build
-    monkeypatch.setattr(type(index), "_build", lambda *given: built.append(1) or real(*given))
+
+    def counted(*given):
+        built.append(1)
+        return real(*given)
+
+    monkeypatch.setattr(type(index), "_build", counted)
     index.add(codes[:1_000])
     index.search(codes[0], 1)
     assert len(built) == 1

@@ -65,7 +65,8 @@ def test_hits_are_those_of_the_definition_after_any_changes(
 ) -> None:
     rng, truth = np.random.default_rng(3), oracle(direction)
     for case in range(6):
-        index, held = Hamming(direction=direction, centring=0.75), {}
+        index = Hamming(direction=direction, centring=0.75)
+        held: dict[str, Code] = {}
         spaces = ("", "liver") if case % 2 else ("",)
         for step in range(5):
             new = some(rng, [f"s{case}-{step}-{i}" for i in range(int(rng.integers(1, 9)))], spaces)

@@ -102,7 +102,12 @@ def test_kernels_take_over_when_there_is_enough_work(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(hamming, "COMPILED_AFTER", 3 * index.nbytes)
     calls = []
     compiled = hamming._compiled_find()
-    monkeypatch.setattr(hamming, "_compiled_find", lambda: lambda *given: calls.append(1) or compiled(*given))
+
+    def counted(*given):
+        calls.append(1)
+        return compiled(*given)
+
+    monkeypatch.setattr(hamming, "_compiled_find", lambda: counted)
     answers = [index.search(query, 5) for _ in range(3)]
     assert len(calls) == 1 and index.prepared_[1] is None
     answers.append(index.search(query, 5))

@@ -267,7 +267,7 @@ def test_kills_during_loading_lose_nothing_that_was_saved(request, tmp_path, mon
     script = LOADER.format(module=name, kind=kind, options=options)
     rng, cut, attempt, longest = np.random.default_rng(0), 0, 0, 0.15
     start = [sys.executable, "-c", script, place]
-    loader = None
+    loader: Any = None
     while cut < kills:
         assert attempt < 5 * kills, f"only {cut} loaders were killed before they were done"
         if loader is None or name == "lance":
@@ -353,7 +353,12 @@ def test_a_bound_from_a_sample_changes_no_answer(request, tmp_path, monkeypatch,
     shard = pytest.importorskip("slideseek_components.indexes.postgres_shard")
     monkeypatch.setattr(shard, "SAMPLED", 60)
     bounds, method = [], shard.PostgresShard._bound
-    monkeypatch.setattr(shard.PostgresShard, "_bound", lambda *given: bounds.append(method(*given)) or bounds[-1])
+
+    def kept(*given):
+        bounds.append(method(*given))
+        return bounds[-1]
+
+    monkeypatch.setattr(shard.PostgresShard, "_bound", kept)
     codes = codes_of(4000, 512)
     records = records_of(codes)
     index, local = make(), Hamming()

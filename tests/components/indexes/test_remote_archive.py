@@ -7,6 +7,7 @@ import json
 import sqlite3
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -54,7 +55,7 @@ def both(tiny_archive: Path, postgres, monkeypatch, slideseek):
     return make
 
 
-def answers(slideseek, archive: Path, engine: str) -> list[dict[str, object]]:
+def answers(slideseek, archive: Path, engine: str) -> list[dict[str, Any]]:
     found = []
     for options in SEARCHES:
         done = slideseek("search", "s0", "-a", archive, "--engine", engine, "--json", *options)
@@ -77,7 +78,7 @@ def table(server) -> str:
         found = connection.execute(
             "SELECT format('%I.%I', schemaname, relname) FROM pg_stat_user_tables ORDER BY last_vacuum DESC NULLS LAST"
         )
-        return found.fetchone()[0]
+        return str(found.fetchone()[0])
 
 
 def connected(server):
@@ -91,7 +92,12 @@ def spied(monkeypatch, name: str) -> list[str]:
     from slideseek_components.indexes.remote import RemoteIndex
 
     calls, method = [], getattr(RemoteIndex, name)
-    monkeypatch.setattr(RemoteIndex, name, lambda *given: calls.append(name) or method(*given))
+
+    def counted(*given):
+        calls.append(name)
+        return method(*given)
+
+    monkeypatch.setattr(RemoteIndex, name, counted)
     return calls
 
 

@@ -151,7 +151,7 @@ def test_k_and_mask_are_checked() -> None:
     with pytest.raises(ValueError, match="among must be bool"):
         index.search(bits("q", 1), 1, np.ones(3, np.bool_))
     with pytest.raises(ValueError, match="among must be bool"):
-        index.search(bits("q", 1), 1, np.ones(2, np.int64))  # type: ignore[arg-type]
+        index.search(bits("q", 1), 1, np.ones(2, np.int64))
 
 
 def test_spaces_are_never_mixed() -> None:

@@ -15,7 +15,7 @@ from slideseek.types import Float64, UInt8
 from slideseek_components.pixels import resampling
 from slideseek_components.pixels.array_slide import ArraySlide
 from slideseek_components.pixels.levels import Level, choose_level, exact_downsample
-from slideseek_components.pixels.pyramid import PyramidSlide
+from slideseek_components.pixels.pyramid import PyramidSlide, as_pyramid
 from slideseek_components.pixels.resolution import Resolution
 
 RED, GREEN, BLUE, WHITE = (255, 0, 0), (0, 255, 0), (0, 0, 255), (255, 255, 255)
@@ -121,7 +121,7 @@ def test_widths_are_right_within_half_a_percent(write_tiff: Callable[..., Path])
     path = write_tiff(
         image=stripes(3333, 2017, 128), resolution=(4e4, 4e4), unit="CENTIMETER", levels=4, tile=256, compression=None
     )
-    with open_slide(path) as slide:
+    with as_pyramid(open_slide(path)) as slide:
         assert [level.downsample for level in slide.levels] == [1, 2, 4, 8]
         for mpp in (0.2, 0.25, 0.31, 0.5, 0.63, 0.8, 1.0, 1.26, 1.9, 2.0, 3.3):
             got = slide.read((128, 900), min(1500, int(3000 * 0.25 / mpp)), mpp)
@@ -132,7 +132,7 @@ def test_a_coarser_level_gives_the_picture_of_the_fine_one(write_tiff: Callable[
     smooth = np.asarray(ramp(2049, 1803))
     path = write_tiff(image=smooth, resolution=(4e4, 4e4), unit="CENTIMETER", levels=3, tile=256)
     flat = ArraySlide(smooth, mpp=0.25)
-    with open_slide(path) as slide:
+    with as_pyramid(open_slide(path)) as slide:
         assert choose_level(slide.levels, 4.2) == 2
         assert np.abs(slide.read((301, 203), 200, 1.05).astype(int) - flat.read((301, 203), 200, 1.05)).max() <= 2
         assert np.abs(slide.thumbnail(256).astype(int) - flat.thumbnail(256)).max() <= 2
@@ -167,7 +167,7 @@ class Recorder(PyramidSlide):
         super().__init__("recorder", levels, Resolution(0.25, 0.25, "test"), format="test")
         self.read_levels: list[int] = []
 
-    def _read_level(self, level, xy, size):  # type: ignore[no-untyped-def]
+    def _read_level(self, level, xy, size):
         self.read_levels.append(level)
         return ArraySlide(np.zeros((size[1], size[0], 3), np.uint8), 0.5)._read_level(0, (0, 0), size)
 

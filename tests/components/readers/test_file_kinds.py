@@ -8,6 +8,7 @@ import warnings
 import zlib
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,13 +18,14 @@ from PIL import Image
 from slideseek.errors import SlideError
 from slideseek.interfaces import Slide
 from slideseek.slides.reader import open_slide
+from slideseek_components.pixels.pyramid import as_pyramid
 from slideseek_components.readers.image_reader import open_image
 
 
-def refusal(path: Path, **options: float) -> str:
+def refusal(path: Path, mpp: float | None = None) -> str:
     """Return the message of the refusal; it is one line without a path of a library or a traceback in it."""
     with pytest.raises(SlideError) as caught:
-        open_slide(path, **options)
+        open_slide(path, mpp=mpp)
     message = str(caught.value)
     assert caught.value.fix
     assert "\n" not in message
@@ -219,7 +221,7 @@ def test_untiled_tiff_beyond_the_limit(write_tiff: Callable[..., Path], monkeypa
 def test_id_and_resolution_are_the_callers(tmp_path: Path) -> None:
     path = tmp_path / "photo.png"
     picture().save(path)
-    with open_slide(path, mpp=0.5) as slide:
+    with as_pyramid(open_slide(path, mpp=0.5)) as slide:
         assert isinstance(slide, Slide)
         assert (slide.id, slide.mpp, slide.format, slide.objective) == ("photo", 0.5, "png", None)
         assert slide.dimensions == (60, 40)
@@ -253,7 +255,8 @@ def test_a_real_density_counts(tmp_path: Path) -> None:
 @pytest.mark.parametrize("mode", ["RGB", "RGBA", "P", "CMYK", "YCbCr"])
 def test_colour_modes(mode: str, tmp_path: Path) -> None:
     path = tmp_path / ("photo.jpg" if mode in ("CMYK", "YCbCr") else "photo.png")
-    picture(mode).save(path, **({"quality": 100, "subsampling": 0} if path.suffix == ".jpg" else {}))
+    options: dict[str, Any] = {"quality": 100, "subsampling": 0} if path.suffix == ".jpg" else {}
+    picture(mode).save(path, **options)
     with open_slide(path, mpp=0.5) as slide:
         got = slide.read((0, 0), 40, 0.5)
     assert np.abs(got[20, 5].astype(int) - (200, 40, 80)).max() <= 6
@@ -318,7 +321,7 @@ def test_tiff_kinds(options: dict[str, object], tmp_path: Path) -> None:
     image = rgb_array()
     data = np.moveaxis(image, -1, 0) if "planarconfig" in options else image
     tifffile.imwrite(path, data, photometric="rgb", resolution=(2e4, 2e4), resolutionunit="CENTIMETER", **options)
-    with open_slide(path) as slide:
+    with as_pyramid(open_slide(path)) as slide:
         assert slide.format == "tiff"
         assert slide.mpp == pytest.approx(0.5)
         assert np.array_equal(slide.read((0, 0), 48, 0.5), image[:, :48])

@@ -8,6 +8,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -46,6 +47,19 @@ def faults(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     reader.installed_readers.cache_clear()
 
 
+def isolated(path: Path, slide_id: str = "", mpp: float | None = None) -> IsolatedSlide:
+    """Open a slide that is decoded in a process of its own."""
+    slide = open_slide(path, slide_id, mpp)
+    assert isinstance(slide, IsolatedSlide)
+    return slide
+
+
+def needs_tifffile() -> bool:
+    """Return whether the helper imports tifffile before it forks."""
+    assert slide_process._helper is not None
+    return slide_process._helper.needs_tifffile
+
+
 def test_pixels_and_facts_are_those_of_the_reader(png: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with open_slide(png, "x", 0.5) as apart:
         monkeypatch.setenv(slide_process.SWITCH, "off")
@@ -77,7 +91,7 @@ def test_pixels_and_facts_are_those_of_the_reader(png: Path, monkeypatch: pytest
 
 def test_many_squares_are_those_read_one_by_one(png: Path) -> None:
     xy, mpp = np.array([[-20, 10], [0, 0], [250, 250]], np.int32), np.array([1.0, 0.5, 0.7])
-    with open_slide(png, "x", 0.5) as together, open_slide(png, "x", 0.5) as single:
+    with isolated(png, "x", 0.5) as together, open_slide(png, "x", 0.5) as single:
         images, errors = together.read_many(xy, 64, mpp)
         for image, (x, y), each in zip(images, xy, mpp, strict=True):
             assert np.array_equal(image, single.read((x, y), 64, each))
@@ -90,7 +104,7 @@ def test_many_squares_are_those_read_one_by_one(png: Path) -> None:
 
 
 def test_a_square_that_cannot_be_decoded_is_left_out(png: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with open_slide(png, "x", 0.5) as slide:
+    with isolated(png, "x", 0.5) as slide:
 
         def torn(request, seconds, images):
             images[:] = np.arange(3)[:, None, None, None]
@@ -109,19 +123,19 @@ def test_a_fault_among_many_squares_costs_that_slide(
 ) -> None:
     monkeypatch.setenv(slide_process.MEMORY_VARIABLE, "600")
     monkeypatch.setenv(slide_process.SECONDS_VARIABLE, "1" if fault == "spin" else "60")
-    with open_slide(faults(f"read {fault}")) as slide, pytest.raises(SlideError, match=said):
+    with isolated(faults(f"read {fault}")) as slide, pytest.raises(SlideError, match=said):
         slide.read_many(np.zeros((4, 2), np.int32), 64, np.ones(4))
 
 
 def test_the_helper_imports_tifffile_once_a_slide_has_needed_it(png: Path, tmp_path: Path) -> None:
-    with open_slide(png, "x", 0.5) as slide:
+    with isolated(png, "x", 0.5) as slide:
         slide._process._helper.needs_tifffile = False
     open_slide(png, "x", 0.5).close()
-    assert not slide_process._helper.needs_tifffile
+    assert not needs_tifffile()
     Image.fromarray(tissue(64)).save(tmp_path / "plain.tif")
     for _ in range(2):
         open_slide(tmp_path / "plain.tif", "x", 0.5).close()
-        assert slide_process._helper.needs_tifffile
+        assert needs_tifffile()
 
 
 def test_threads_read_one_slide_at_once(png: Path) -> None:
@@ -132,7 +146,7 @@ def test_threads_read_one_slide_at_once(png: Path) -> None:
 
 
 def test_a_closed_slide_says_so_and_its_process_is_gone(png: Path) -> None:
-    slide = open_slide(png, "x", 0.5)
+    slide: Any = open_slide(png, "x", 0.5)
     pid = slide._process._pid
     slide.close()
     slide.close()
@@ -177,21 +191,27 @@ def test_what_is_being_read_can_be_interrupted(tmp_path: Path) -> None:
         assert time.monotonic() - begun < 30  # it takes minutes
 
 
+def helper() -> Any:
+    """The process that opens slides of this one."""
+    assert slide_process._helper is not None
+    return slide_process._helper
+
+
 def test_a_helper_that_was_killed_is_replaced(png: Path) -> None:
     open_slide(png, "x", 0.5).close()
-    os.kill(slide_process._helper.process.pid, signal.SIGKILL)
-    slide_process._helper.process.wait()
+    os.kill(helper().process.pid, signal.SIGKILL)
+    helper().process.wait()
     with open_slide(png, "x", 0.5) as slide:
         assert slide.thumbnail(10).shape == (10, 10, 3)
 
 
 def test_a_fork_has_a_helper_of_its_own(png: Path) -> None:
     open_slide(png, "x", 0.5).close()
-    parent = slide_process._helper.process.pid
+    parent = helper().process.pid
     child = os.fork()
     if child == 0:
         with open_slide(png, "x", 0.5) as slide:
-            fine = slide.thumbnail(10).shape == (10, 10, 3) and slide_process._helper.process.pid != parent
+            fine = slide.thumbnail(10).shape == (10, 10, 3) and helper().process.pid != parent
         os._exit(0 if fine else 1)
     assert os.waitpid(child, 0)[1] == 0
     with open_slide(png, "x", 0.5) as slide:

@@ -16,6 +16,7 @@ from slideseek.errors import SlideError
 from slideseek.interfaces import Slide
 from slideseek.slides.reader import open_slide
 from slideseek.types import UInt8
+from slideseek_components.pixels.pyramid import as_pyramid
 from slideseek_components.readers import openslide_reader
 
 TILE = 128
@@ -110,7 +111,7 @@ def test_closed(write_tiff: Callable[..., Path]) -> None:
 
 
 def test_attributes_of_an_aperio_slide(write_tiff: Callable[..., Path]) -> None:
-    with open_slide(write_tiff(aperio="AppMag = 20|MPP = 0.5", levels=2)) as slide:
+    with as_pyramid(open_slide(write_tiff(aperio="AppMag = 20|MPP = 0.5", levels=2))) as slide:
         assert isinstance(slide, Slide)
         assert (slide.format, slide.objective, slide.dimensions) == ("aperio", 20.0, (96, 64))
         assert slide.levels == ((96, 64, 1.0), (48, 32, 2.0))
@@ -145,7 +146,7 @@ def test_dicom_equals_the_svs_it_was_made_from(shared_data: Path) -> None:
     formats = shared_data / "slides-formats"
     with open_slide(formats / "CMU-1-Small-Region.svs") as svs:
         for path in sorted((formats / "cmu-dicom").glob("*.dcm")):
-            with open_slide(path) as dicom:
+            with as_pyramid(open_slide(path)) as dicom:
                 assert dicom.format == "dicom"
                 assert (dicom.dimensions, dicom.mpp) == (svs.dimensions, svs.mpp)
                 difference = np.abs(dicom.read((900, 900), 300, 0.7).astype(int) - svs.read((900, 900), 300, 0.7))
@@ -164,8 +165,8 @@ def test_the_thumbnail_is_not_the_label_or_the_macro(shared_data: Path) -> None:
 
 def test_real_slides_agree_with_openslide_at_level_0(shared_data: Path) -> None:
     for path in sorted((shared_data / "slides-atlas").glob("*.tif")):
-        with open_slide(path) as slide, openslide.OpenSlide(path) as reference:
-            assert slide.owner.use == "openslide"
+        with as_pyramid(open_slide(path)) as slide, openslide.OpenSlide(path) as reference:
+            assert slide.owner is not None and slide.owner.use == "openslide"
             assert [level[:2] for level in slide.levels] == list(reference.level_dimensions)
             assert [level.downsample for level in slide.levels] == [1, 2, 4, 8, 16]
             got = slide.read((1200, 1300), 200, slide.mpp)
@@ -176,7 +177,7 @@ def test_real_slides_agree_with_openslide_at_level_0(shared_data: Path) -> None:
 @pytest.mark.parametrize("corner", [(100, 100), (1500, 1500), (2400, 2450)])
 def test_levels_of_a_real_slide_lie_where_level_0_lies(corner: tuple[int, int], shared_data: Path) -> None:
     # The same field from the pyramid and from level 0 of an odd-sized slide: drift would show far from the origin.
-    with open_slide(shared_data / "slides-atlas" / "carcinogenesis__HE.tif") as slide:
+    with as_pyramid(open_slide(shared_data / "slides-atlas" / "carcinogenesis__HE.tif")) as slide:
         coarse = slide.read(corner, 200, 4.1).mean(axis=2).ravel()
         slide.levels = slide.levels[:1]
         alike = {

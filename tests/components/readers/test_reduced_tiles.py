@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -38,13 +39,13 @@ def smooth(side: int = SIDE) -> np.ndarray:
 
 def write(write_tiff: Callable[..., Path], kind: str) -> Path:
     """Write a slide of one level whose tiles have this compression."""
-    options = {
+    options: dict[str, dict[str, Any]] = {
         "jpeg": {"compression": "jpeg"},
         "jpeg-ycbcr": {"compression": "jpeg", "compressionargs": {"outcolorspace": "ycbcr"}},
         "jpeg2000": {"compression": 33005, "compressionargs": {"level": 40}},
         "lossless": {"compression": "zlib"},
-    }[kind]
-    return write_tiff(f"{kind}.svs", smooth(), aperio="AppMag = 20|MPP = 0.5", tile=240, **options)
+    }
+    return write_tiff(f"{kind}.svs", smooth(), aperio="AppMag = 20|MPP = 0.5", tile=240, **options[kind])
 
 
 def reduced(path: Path, scale: float) -> Reduced | None:

@@ -9,15 +9,21 @@ from slideseek.options import query_options
 from slideseek.types import Bag
 from slideseek_apps.testing.option_descriptions import describe_options
 from slideseek_components.encoders.yottixel import Yottixel
+from slideseek_components.indexes.median_of_minima import Direction
 from slideseek_components.rerankers import patch_pairs
 from slideseek_components.rerankers.median_of_min import MedianOfMin
 from slideseek_components.rerankers.set_cosine import SetCosine
 
 WIDTH = 37
+DIRECTIONS: tuple[Direction, ...] = ("query", "target", "symmetric")
 EVERY = [
-    kind(direction=direction, **more)
-    for direction in ("query", "target", "symmetric")
-    for kind, more in ((MedianOfMin, {}), (MedianOfMin, {"on": "barcodes"}), (SetCosine, {}))
+    made
+    for direction in DIRECTIONS
+    for made in (
+        MedianOfMin(direction=direction),
+        MedianOfMin(direction=direction, on="barcodes"),
+        SetCosine(direction=direction),
+    )
 ]
 
 
@@ -62,10 +68,10 @@ class TestEvery:
 
     def test_it_is_explained_by_what_it_measures(self, reranker):
         query, other = bag(0, 9), bag(1, 12)
-        assert implements(reranker, MeasuresSets)
         between = reranker.row_distances(query.features, other.features)
         assert between.shape == (9, 12)
         assert reranker.set_distance(between) == reranker.distances(query, [other])[0]
+        assert implements(reranker, MeasuresSets)
 
     def test_blocks_do_not_change_it(self, reranker, monkeypatch):
         query, other = bag(0, 50), bag(1, 70)
@@ -123,7 +129,8 @@ def test_a_patch_of_zeros_is_like_nothing():
 
 def test_barcodes_are_those_of_the_encoder():
     query, other = bag(0, 4), bag(1, 5)
-    rows = [np.unpackbits(Yottixel().encode(one).rows, axis=1) for one in (query, other)]
+    codes = [Yottixel().encode(one).rows.astype(np.uint8, copy=False) for one in (query, other)]
+    rows = [np.unpackbits(code, axis=1) for code in codes]
     expected = (rows[0][:, None] != rows[1][None]).sum(axis=2)
     assert MedianOfMin(on="barcodes").row_distances(query.features, other.features).tolist() == expected.tolist()
     with pytest.raises(SlideseekError, match="at least 2"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -161,7 +162,7 @@ def test_a_finer_field_of_a_slide_smaller_than_a_patch_shows_its_middle(
         ({"tissue": "otsu"}, "tissue: must be one of hsv-otsu, yottixel-hsd, fluorescence, not 'otsu'"),
     ],
 )
-def test_options_out_of_range(options: dict[str, object], message: str) -> None:
+def test_options_out_of_range(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError) as caught:
         Grid(**options)
     assert str(caught.value) == message

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import numpy as np
 import pytest
@@ -67,7 +68,8 @@ def test_the_rim_is_filled_until_enough_is_represented(represent: float) -> None
 def test_more_tissue_lies_in_cells_than_with_a_grid_from_the_corner() -> None:
     for seed in range(5):
         rng = np.random.default_rng(seed)
-        mask = discs(*((rng.integers(40, 360), rng.integers(40, 260), rng.integers(12, 40)) for _ in range(6)))
+        drawn = [(rng.integers(40, 360), rng.integers(40, 260), rng.integers(12, 40)) for _ in range(6)]
+        mask = discs(*((int(x), int(y), int(radius)) for x, y, radius in drawn))
         xs, ys = np.meshgrid(np.arange(0, 380, 20), np.arange(0, 300, 20))
         corner = [(x, y) for x, y in zip(xs.ravel(), ys.ravel()) if mask[y : y + 20, x : x + 20].mean() >= 0.7]
         assert cover(mask, fitted(mask, 20)[0], 20) > max(0.9, cover(mask, np.array(corner), 20))
@@ -145,6 +147,7 @@ def test_selectors_measure_what_they_leave_out(punched: ArraySlide) -> None:
     for patches in (corner, fitting):
         assert patches.tissue_um2 == pytest.approx(area, rel=0.05)
         assert patches.left_out_um2 is not None and 0 <= patches.left_out_um2 <= 1.05 * area
+    assert fitting.represented is not None and corner.represented is not None
     assert fitting.represented >= 0.9 > corner.represented
     grid = tissue_grid(punched, 100, 2.0, anchor="tissue", min_tissue=0.5)
     assert (
@@ -155,7 +158,7 @@ def test_selectors_measure_what_they_leave_out(punched: ArraySlide) -> None:
 
 
 def test_a_bounded_mosaic_has_at_most_that_many_patches_of_every_colour(punched: ArraySlide) -> None:
-    options = {"size": 20, "mpp": 2.0, "anchor": "tissue", "min_tissue": 0.5, "percent": 50}
+    options: dict[str, Any] = {"size": 20, "mpp": 2.0, "anchor": "tissue", "min_tissue": 0.5, "percent": 50}
     free = Mosaic(**options).select(punched)
     assert len(free) > 40
     for most in (1, 5, 40):

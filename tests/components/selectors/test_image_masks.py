@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -42,8 +44,15 @@ def test_known_masks_change_nothing(side: int) -> None:
 
 def test_a_selection_finds_each_mask_once(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
+
+    def noted(name: str, real: Any) -> Any:
+        def call(*args: Any) -> Any:
+            asked.append(name)
+            return real(*args)
+
+        return call
+
     for name in ("pen_ink", "black_debris", "stained", "hsv"):
-        real = getattr(image_masks, name)
-        monkeypatch.setattr(image_masks, name, lambda *args, n=name, f=real: (asked.append(n), f(*args))[1])
+        monkeypatch.setattr(image_masks, name, noted(name, getattr(image_masks, name)))
     Grid(size=64, mpp=2.0, min_tissue=0.5).select(ArraySlide(marked(400), mpp=2.0, slide_id="s"))
     assert sorted(asked) == ["black_debris", "hsv", "pen_ink", "stained"]

@@ -89,7 +89,7 @@ def test_empty_clusters_take_the_points_that_scikit_learn_gives_them() -> None:
         given, centres = rng.normal(size=(30, 2)), rng.normal(size=(6, 2))
         labels = rng.choice([0, 2, 3], 30)  # 1, 4 and 5 are empty
         counts = np.bincount(labels, minlength=6)
-        sums = np.stack([np.bincount(labels, column, minlength=6) for column in given.T], axis=1)
+        sums = np.stack([np.bincount(labels, column, minlength=6) for column in given.T], axis=1).astype(np.float64)
         expected, weights = sums.copy(), counts.astype(np.float64)
         _relocate_empty_clusters_dense(given, np.ones(30), centres, expected, weights, labels.astype(np.int32))
         _fill_empty(given, labels, centres, sums, counts)

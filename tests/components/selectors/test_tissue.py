@@ -32,7 +32,7 @@ def field(colour: tuple[float, ...], shape: tuple[int, int] = (300, 400), noise:
     """Return a field of one colour with noise that has the grain of tissue at low power."""
     grain = np.random.default_rng(seed).normal(0, 1, (shape[0] // 4 + 1, shape[1] // 4 + 1))
     texture = np.kron(grain, np.ones((4, 4)))[: shape[0], : shape[1], None] * noise
-    return np.clip(np.asarray(colour, float) + texture, 0, 255).astype(np.uint8)
+    return np.asarray(np.clip(np.asarray(colour, float) + texture, 0, 255), np.uint8)
 
 
 def specimen(tissue: tuple[float, ...] = TISSUE, glass: tuple[float, ...] = GLASS) -> tuple[UInt8, Mask]:
@@ -40,7 +40,7 @@ def specimen(tissue: tuple[float, ...] = TISSUE, glass: tuple[float, ...] = GLAS
     y, x = np.mgrid[:300, :400]
     truth = ((x - 180) / 110) ** 2 + ((y - 150) / 80) ** 2 < 1
     image = field(glass, noise=0.4)
-    image[truth] = field(tissue, noise=12.0 * (1 - np.mean(tissue) / 300))[truth]
+    image[truth] = field(tissue, noise=float(12.0 * (1 - np.mean(tissue) / 300)))[truth]
     return image, truth
 
 

@@ -6,6 +6,7 @@ import json
 import math
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 import pytest
@@ -151,6 +152,14 @@ class GiantSlide:
     def thumbnail(self, side: int) -> UInt8:
         self.asked = side
         return blank(16, 8)
+
+    def read(self, xy: tuple[int, int], size: int, mpp: float) -> UInt8:
+        raise NotImplementedError("a grid needs the thumbnail only")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None: ...
 
 
 @pytest.mark.usefixtures("not_white")

@@ -139,7 +139,9 @@ def outline(path, x0, y0, x1, y1):
 def patch_places(folder):
     with Archive(folder) as archive:
         (record, *_) = archive.catalog.stages("select")
-        return unpack_patches(archive.catalog.payload(record.key), record.slide_id).xy
+        payload = archive.catalog.payload(record.key)
+        assert payload is not None
+        return unpack_patches(payload, record.slide_id).xy
 
 
 def test_an_outline_says_where_the_tissue_is_and_a_changed_one_is_selected_from_anew(

@@ -101,7 +101,7 @@ def test_durability_settings(catalog):
 
 
 def index_of(codes, generation, engine="e"):
-    return IndexRow(engine, "i", codes, generation, "index/e/1", {"f": Seal("0", 1, 2)}, 1, 1)
+    return IndexRow(engine, "i", codes, generation, "index/e/1", {"f": Seal("0", 1, "2")}, 1, 1)
 
 
 def test_changes_are_listed_once_an_index_is_saved(catalog):
@@ -111,7 +111,7 @@ def test_changes_are_listed_once_an_index_is_saved(catalog):
         return catalog.changes.since("s", 0)
 
     assert step(catalog.put_stage, record()) == [], "no index has to catch up with it"
-    assert step(catalog.put_index, index_of("s", 1)) == [] and catalog.index("e").files == {"f": Seal("0", 1, 2)}
+    assert step(catalog.put_index, index_of("s", 1)) == [] and catalog.index("e").files == {"f": Seal("0", 1, "2")}
     assert step(catalog.put_stage, record(settings="other")) == []
     assert step(catalog.put_stage, record(key="k2")) == ["a"]
     assert step(catalog.slides.rename, "a", "b") == ["a", "b"], "the old name is gone, the new one has a code"
@@ -126,8 +126,10 @@ def test_changes_are_listed_once_an_index_is_saved(catalog):
 
 def test_a_dropped_result_takes_its_record_along(catalog):
     with catalog.transaction():
-        for kind, stage in (("features", "featurize"), ("code", "encode"), ("patches", "select")):
-            catalog.put_payload(Payload(stage, kind, {}, "1", data=b""))
+        catalog.put_payload(Payload("featurize", "features", {}, "1", data=b""))
+        catalog.put_payload(Payload("encode", "code", {}, "1", data=b""))
+        catalog.put_payload(Payload("select", "patches", {}, "1", data=b""))
+        for stage in ("featurize", "encode", "select"):
             catalog.put_stage(record(key=stage, stage=stage))
     assert catalog.work.count("featurize", "s") == 1 and catalog.work.undone("encode", "s") == []
     with catalog.transaction():

@@ -1,5 +1,7 @@
 """Columns of slides: masks equal to asking every record."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -16,8 +18,11 @@ def slides(tmp_path):
     with catalog.transaction():
         for number in range(200):
             fields = {"age": str(rng.integers(20, 90))} | ({"stage": "IV"} if number % 3 == 0 else {})
-            names = [f"{what}{rng.integers(5)}" if number % 7 else "" for what in ("p", "site", "label", "c")]
-            record = SlideRecord(f"s{number:03d}", "x", *names, mpp=float(rng.random()), fields=fields)
+            names = (f"{what}{rng.integers(5)}" if number % 7 else "" for what in ("p", "site", "label", "c"))
+            patient, site, label, center = names
+            record = SlideRecord(
+                f"s{number:03d}", "x", patient, site, label, center, mpp=float(rng.random()), fields=fields
+            )
             catalog.slides.put(SlideRow(record, f"f{number}", 1, 1))
     yield catalog.slides
     catalog.close()
@@ -52,6 +57,7 @@ def test_an_unknown_column_is_named(slides):
 
 @pytest.mark.parametrize("count", [0, 1, 8, 9, 40])
 def test_few_and_many_ids_are_found_alike(count):
-    columns = SlideColumns(None, [f"s{number:02d}" for number in range(50)])
+    no_table: Any = None
+    columns = SlideColumns(no_table, [f"s{number:02d}" for number in range(50)])
     wanted = [*(f"s{number:02d}" for number in range(count)), "unknown"]
     assert columns.those(iter(wanted)).tolist() == [number < count for number in range(50)]

@@ -13,6 +13,7 @@ from slideseek.archive.archive import Archive
 from slideseek.archive.catalog import Catalog, NoSpaceError, unusable
 from slideseek.archive.features import read_features, write_features
 from slideseek.building import slide_work
+from slideseek.slides.reader import open_slide
 from slideseek.types import Patches
 
 
@@ -109,7 +110,7 @@ def test_no_encoder_is_fitted_without_a_slide_that_a_disk_failed_with(tmp_path, 
     config.write_text(FITTED)
     slideseek("init", root, "--config", config)
     slideseek("add", tiny_slides, "--manifest", tiny_slides / "manifest.csv", "-a", root)
-    real = slide_work.open_slide
+    real = open_slide
 
     def failing(path, *given):
         if path.name == "s3.png":
@@ -123,4 +124,4 @@ def test_no_encoder_is_fitted_without_a_slide_that_a_disk_failed_with(tmp_path, 
     assert slideseek("build", "-a", root).code == 0
     with Archive(root) as archive:
         (model,) = [archive.catalog.model(row[0]) for row in archive.catalog._db.execute("SELECT settings FROM models")]
-        assert model.slides == 8
+        assert model is not None and model.slides == 8

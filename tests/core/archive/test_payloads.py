@@ -49,6 +49,7 @@ def test_code_round_trip(kind, rows):
 
 def test_a_flipped_bit_is_seen(tmp_path):
     payload = pack_code("k", Code("s", np.ones((1, 3), np.float32)), CodeSpec("float", 3))
+    assert payload.data is not None
     damaged = dataclasses.replace(payload, data=bytes([payload.data[0] ^ 1]) + payload.data[1:])
     with pytest.raises(DamagedError, match="does not match its SHA-256"):
         unpack_code(damaged, "s")

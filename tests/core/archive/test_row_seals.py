@@ -125,7 +125,8 @@ class TestReadOnly:
             writer = Archive(tiny_archive)
         with writer, writer.catalog.transaction():
             writer.catalog._db.execute("UPDATE slides SET patient = 'new' WHERE id = 's1'")
-            assert Archive(tiny_archive).catalog.slides.get("s1").record.patient != "new"
+            known = Archive(tiny_archive).catalog.slides.get("s1")
+            assert known is not None and known.record.patient != "new"
         with monkeypatch.context() as patch:
             patch.setattr(catalogs, "_is_writable", self.writable)
             writer = Archive(tiny_archive)
@@ -133,7 +134,8 @@ class TestReadOnly:
             with writer.catalog.transaction():
                 writer.catalog._db.execute("UPDATE slides SET patient = 'newer' WHERE id = 's1'")
             with Archive(tiny_archive) as reader:
-                assert reader.catalog.slides.get("s1").record.patient == "newer"
+                known = reader.catalog.slides.get("s1")
+                assert known is not None and known.record.patient == "newer"
 
     def test_a_file_that_changes_under_a_reader_is_an_error(self, tiny_archive, monkeypatch):
         with Archive(tiny_archive) as reader:

@@ -3,6 +3,7 @@
 import importlib.util
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 import pytest
@@ -76,7 +77,7 @@ class ToyArchive:
         with Archive(self.root) as archive, archive.writing():
             remove_slides(archive, [slide_id])
 
-    def build(self, **options: object) -> list[str]:
+    def build(self, **options: Any) -> list[str]:
         """Build and return what was said."""
         reporter = Silent()
         with Archive(self.root) as archive:

@@ -15,6 +15,7 @@ from slideseek.errors import PluginError, SlideseekError
 from slideseek.indexing.stage_cache import StageCache
 from slideseek.interfaces import Resizing
 from slideseek.plugins import load_registry
+from slideseek.slides.reader import open_slide
 from slideseek_components.encoders.bovw import Bovw
 from slideseek_components.featurizers.colour_texture import ColourTexture
 
@@ -81,7 +82,7 @@ def test_patches_and_codes_do_not_depend_on_the_workers(added):
 def test_a_slide_that_hangs_is_given_up_and_the_others_go_on(added, monkeypatch):
     from slideseek.building import slide_work
 
-    real, release = slide_work.open_slide, threading.Event()
+    real, release = open_slide, threading.Event()
 
     def hanging(path, slide_id="", mpp=None):
         if slide_id == "s2":
@@ -181,7 +182,9 @@ def codes(folder):
         (engine,) = make_engines(archive.config.engines, load_registry())
         return {
             slide: p.data
-            for slide, p in archive.catalog.codes(StageCache(archive, str).settings_digest(engine, "encode"))
+            for slide, p in archive.catalog.codes(
+                StageCache(archive, lambda text: None).settings_digest(engine, "encode")
+            )
         }
 
 
@@ -317,7 +320,7 @@ def test_features_shared_with_a_slide_that_changed_are_made_in_the_same_build(
     assert build(folder)[0].counts == {"ok": 1, "skipped": 8}
     with Archive(folder) as archive:
         engines = make_engines(archive.config.engines, load_registry())
-        stages = StageCache(archive, str)
+        stages = StageCache(archive, lambda text: None)
         assert all(len(stages.ready(engine)) == 9 for engine in engines)
         assert [stages.sound(key) is not None for _, key in stages.ready(engines[0])] == [True] * 9
     assert build(folder)[0].counts == {"skipped": 9}

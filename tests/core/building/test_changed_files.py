@@ -15,7 +15,9 @@ from slideseek.types import SlideRecord
 def slides(tiny_archive):
     """The folder of the slides of `tiny_archive`."""
     with Archive(tiny_archive) as archive:
-        return archive.slide_path(archive.catalog.slides.get("s0").record).parent
+        row = archive.catalog.slides.get("s0")
+        assert row is not None
+        return archive.slide_path(row.record).parent
 
 
 def replace(slides, paint_tiny):
@@ -131,6 +133,7 @@ def test_slides_are_named_a_few_at_a_time():
 def test_what_cannot_be_read_is_another_picture(tiny_archive, slides):
     (slides / "s1.png").write_bytes(b"")
     with Archive(tiny_archive) as archive:
-        assert content_changed(archive, archive.catalog.slides.get("s1"))
-        assert not content_changed(archive, archive.catalog.slides.get("s2"))
+        emptied, whole = (archive.catalog.slides.get(name) for name in ("s1", "s2"))
+        assert emptied is not None and content_changed(archive, emptied)
+        assert whole is not None and not content_changed(archive, whole)
     assert Path(slides / "s1.png").stat().st_size == 0

@@ -103,12 +103,13 @@ def test_a_damaged_part_and_those_after_it_are_dropped(tmp_path, monkeypatch):
     for first in (0, 2, 4):
         written.add(np.array([first, first + 1]), np.full((2, 3), first, np.float32), ReadSoFar(first + 2, first, 7))
     begun = Parts(tmp_path, "s" * 64, "k" * 64).begun(3, 10)
-    assert begun.read == ReadSoFar(6, 4, 7, 0) and begun.rows.tolist() == [0, 1, 2, 3, 4, 5]
+    assert begun is not None and begun.read == ReadSoFar(6, 4, 7, 0) and begun.rows.tolist() == [0, 1, 2, 3, 4, 5]
     assert begun.features[:, 0].tolist() == [0, 0, 2, 2, 4, 4]
     second = sorted(tmp_path.rglob("*.npz"))[1]
     second.write_bytes(second.read_bytes()[:-1] + b"x")
     begun = Parts(tmp_path, "s" * 64, "k" * 64).begun(3, 10)
-    assert begun.read.next == 2 and begun.rows.tolist() == [0, 1] and len(list(tmp_path.rglob("*.npz"))) == 1
+    assert begun is not None and begun.read.next == 2 and begun.rows.tolist() == [0, 1]
+    assert len(list(tmp_path.rglob("*.npz"))) == 1
     assert Parts(tmp_path, "s" * 64, "k" * 64).begun(4, 10) is None, "another width"
 
 
@@ -116,4 +117,5 @@ def test_patches_left_out_before_count_on(tmp_path, monkeypatch):
     monkeypatch.setattr(building_parts, "PART_PATCHES", 2)
     written = Parts(tmp_path, "s" * 64, "k" * 64)
     written.add(np.array([0, 3]), np.zeros((2, 3), np.float32), ReadSoFar(4, 2, 0))
-    assert Parts(tmp_path, "s" * 64, "k" * 64).begun(3, 10).read.left_out == 2
+    begun = Parts(tmp_path, "s" * 64, "k" * 64).begun(3, 10)
+    assert begun is not None and begun.read.left_out == 2

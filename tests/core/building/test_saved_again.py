@@ -1,5 +1,7 @@
 """What a plugin saves is loaded again and compared before it counts; a batch is compared with single codes."""
 
+import inspect
+
 import numpy as np
 import pytest
 
@@ -50,7 +52,7 @@ def test_a_model_restored_otherwise_is_the_plugins_fault(learning, slideseek, mo
 
 
 def test_an_index_restored_with_other_ids_is_the_plugins_fault(learning, slideseek, monkeypatch):
-    load, ids = Cosine.load, Cosine.ids
+    load, ids = Cosine.load, inspect.getattr_static(Cosine, "ids")
 
     def restored(self, folder):
         load(self, folder)

@@ -135,6 +135,7 @@ def test_an_interrupted_build_exits_with_130_and_goes_on(ready, slideseek):
     process = subprocess.Popen(
         [*RUN, "build", "-a", str(ready)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
+    assert process.stderr is not None
     for line in process.stderr:
         if line.startswith("ok"):
             break

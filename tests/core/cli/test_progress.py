@@ -6,7 +6,7 @@ import re
 import pytest
 from rich.console import Console
 
-from slideseek.building.reporting import SlideReport
+from slideseek.building.reporting import Outcome, SlideReport
 from slideseek.cli.progress import BarReporter, LineReporter
 
 TCGA = "TCGA-A1-A0SB-01Z-00-DX1.B34C267B-CAAA-4AB6-AD5C-276C26F997A1"
@@ -76,10 +76,12 @@ def test_a_finished_training_makes_room():
 def test_a_slide_counts_once_by_how_it_ends(make):
     reporter = make()
     reporter.phase("features", 4)
-    for name, outcome in (("a", "ok"), ("b", "ok"), ("c", "skipped"), ("d", "failed")):
+    first: dict[str, Outcome] = {"a": "ok", "b": "ok", "c": "skipped", "d": "failed"}
+    for name, outcome in first.items():
         reporter.slide(SlideReport(name, outcome, "why", "do this"))
     reporter.phase("codes of x", 3)
-    for name, outcome in (("a", "ok"), ("b", "failed"), ("c", "ok")):
+    second: dict[str, Outcome] = {"a": "ok", "b": "failed", "c": "ok"}
+    for name, outcome in second.items():
         reporter.slide(SlideReport(name, outcome, "why", "do this"))
     assert reporter.counts == {"ok": 1, "skipped": 1, "failed": 2}
 

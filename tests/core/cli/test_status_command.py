@@ -1,5 +1,7 @@
 """`slideseek status` of an archive of thousands of slides fits a screen."""
 
+from typing import Any
+
 import pytest
 from click.testing import CliRunner
 
@@ -20,7 +22,8 @@ def slide(number, failed=False):
 def archive(monkeypatch):
     """An archive of 6,000 slides, 100 of which failed."""
     slides = [slide(number, failed=number % 60 == 0) for number in range(6000)]
-    engine = {"name": "bars", "error": None, "index_fresh": True, "coded": 5900, "indexed": 5900, "changed": []}
+    counts = {"coded": 5900, "indexed": 5900}
+    engine: dict[str, Any] = {"name": "bars", "error": None, "index_fresh": True, **counts, "changed": []}
 
     class Opened:
         def __enter__(self):

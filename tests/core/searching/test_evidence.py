@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -90,7 +91,8 @@ def test_the_pairs_of_a_set_make_the_distance_shown(archive, name):
     searcher = searching(archive, name)
     query = searcher.queries.stored("s1")
     found = answers(searcher, query)
-    own = searcher.index.inner.shift("s1")
+    index: Any = searcher.index.inner
+    own = index.shift("s1")
     assert len(found) == 6 and found[0].hit == Hit("s1", own) and (name == "centred" or own == 0)
     for one in found:
         made = Explainer(searcher).explain(query, one.hit.slide_id)
@@ -124,7 +126,8 @@ def test_contributions_add_up_to_the_similarity_shown(archive, name):
 def test_squares_are_those_of_the_slide(archive, tmp_path):
     searcher = searching(archive, "bars")
     whole = searcher.queries.stored("s4")
-    assert whole.slide_path == archive.slide_path(whole.record) and whole.slide_path.is_file()
+    assert whole.slide_path is not None and whole.slide_path.is_file()
+    assert whole.slide_path == archive.slide_path(whole.record)
     assert np.array_equal(whole.bag().xy, whole.squares().xy) and set(whole.squares().side) == {64.0}
     part = searcher.queries.region("s4", Region(70, 64, 200, 140))
     made = Explainer(searcher).explain(part, "s4")

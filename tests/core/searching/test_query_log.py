@@ -73,7 +73,7 @@ def test_a_folder_that_says_it_may_not_be_written(tiny_archive, monkeypatch):
         searcher = Searcher.open(archive)
         result = Request(text="s0").run(searcher)
         assert query_log.log_result(searcher, result, "search") == (1, "")
-        monkeypatch.setattr(query_log.os, "access", lambda path, mode: False)
+        monkeypatch.setattr(os, "access", lambda path, mode: False)
         number, note = query_log.log_result(searcher, result, "search")
         assert number == 0 and "is not writable" in note
     entries = query_log.QueryLog(tiny_archive / "catalog.sqlite").last()

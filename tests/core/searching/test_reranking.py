@@ -1,7 +1,9 @@
 """Two-stage search: the nearest slides by code, ordered again by their patches; options given with a query."""
 
 import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pytest
@@ -136,7 +138,9 @@ def test_a_region_a_patch_and_a_case_are_re_ranked(tiny_archive, tmp_path):
         config.write(RERANKED)
     with Archive(tiny_archive) as archive:
         searcher = opened(archive, "two")
-        slide = archive.slide_path(archive.catalog.slides.get("s0").record)
+        row = archive.catalog.slides.get("s0")
+        assert row is not None
+        slide = archive.slide_path(row.record)
         for request in (
             Request(text="s0", kind="region", region="60,60,200,200"),
             Request(text=str(slide), kind="patch", mpp=1.0),
@@ -333,7 +337,7 @@ class Toy(Reranker):
     do: str = "equal"
     depth: int = field(default=5, metadata={"at_query": True})
 
-    def distances(self, query: Bag, candidates: list[Bag]) -> Float64:
+    def distances(self, query: Bag, candidates: Sequence[Bag]) -> Float64:
         count = len(candidates)
         if self.do == "raise":
             raise KeyError("patch")
@@ -341,7 +345,7 @@ class Toy(Reranker):
             raise SystemExit(0)
         if self.do == "damaged":
             raise SlideseekError("slide 's3' is damaged", "build again")
-        answers = {
+        answers: dict[str, Any] = {
             "equal": np.zeros(count),
             "nan": np.full(count, np.nan),
             "inf": np.full(count, np.inf),
@@ -351,7 +355,8 @@ class Toy(Reranker):
             "integers": np.zeros(count, int),
             "nothing": None,
         }
-        return answers[self.do]
+        answer: Float64 = answers[self.do]
+        return answer
 
 
 class ToyPlugin:
@@ -365,7 +370,7 @@ def with_toy(tiny_archive, monkeypatch, do, more=""):
     import types
 
     module = types.ModuleType("tests_toy_reranker")
-    module.Toy = Toy
+    vars(module)["Toy"] = Toy
     monkeypatch.setitem(sys.modules, "tests_toy_reranker", module)
     monkeypatch.setattr(Toy, "__module__", __name__)
     with (tiny_archive / "slideseek.toml").open("a") as config:

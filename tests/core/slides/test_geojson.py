@@ -23,7 +23,7 @@ def save(tmp_path: Path, value: Any) -> Path:
     return path
 
 
-def polygon(*rings: list[list[int]]) -> dict[str, Any]:
+def polygon(*rings: list[list[Any]]) -> dict[str, Any]:
     return {"type": "Polygon", "coordinates": list(rings)}
 
 

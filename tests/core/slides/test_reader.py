@@ -6,6 +6,7 @@ import re
 import struct
 import subprocess
 import sys
+import tempfile
 import textwrap
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,6 +20,7 @@ from slideseek import plugins
 from slideseek.errors import PluginError, SlideError
 from slideseek.slides import reader
 from slideseek.slides.reader import open_slide
+from slideseek_components.pixels.pyramid import as_pyramid
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGE = (ROOT / "docs" / "plugins" / "reference.md").read_text(encoding="utf-8")
@@ -34,7 +36,8 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install
     modules = ("slideseek_toy", "slideseek_toy_plugin")
 
     def install(code: str = "", target: str = "ToyReader") -> None:
-        place = tmp_path / "site"
+        # A folder never used before: the process that opens slides keeps what it imported from a path.
+        place = Path(tempfile.mkdtemp(dir=tmp_path))
         info = place / "slideseek_toy-1.2.dist-info"
         info.mkdir(parents=True)
         (info / "METADATA").write_text("Metadata-Version: 2.1\nName: slideseek-toy\nVersion: 1.2\n")
@@ -89,7 +92,7 @@ def test_a_format_nobody_knows_is_no_slide(toy: Path) -> None:
 
 def test_a_new_format_is_read(install: Install, toy: Path) -> None:
     install()
-    with open_slide(toy) as slide:
+    with as_pyramid(open_slide(toy)) as slide:
         assert (slide.id, slide.format, slide.dimensions, slide.mpp) == ("one", "toy", (70, 50), 1.0)
         expected = np.frombuffer(toy.read_bytes()[16:], np.uint8).reshape(50, 70, 3)
         assert np.array_equal(slide.read((0, 0), 50, 1.0), expected[:, :50])
@@ -152,7 +155,7 @@ class Crashing(ToyReader):
 
 def test_after_a_crash_in_claims_the_others_are_asked(install: Install, toy: Path, png: Path) -> None:
     install(CRASHING_CLAIMS, "Crashing")
-    with open_slide(png, mpp=0.5) as slide:
+    with as_pyramid(open_slide(png, mpp=0.5)) as slide:
         assert slide.format == "png"
         assert slide.notes == (f"{OWNER} failed in claims('one.png') (KeyError: 'surprise') at {where_raised(png)}",)
     cause = refusal(toy).cause
@@ -240,7 +243,7 @@ class Declining(ToyReader):
 
 def test_a_reader_may_leave_a_file_to_the_next(install: Install, toy: Path, png: Path) -> None:
     install(DECLINING, "Declining")
-    with open_slide(png, mpp=0.5) as slide:
+    with as_pyramid(open_slide(png, mpp=0.5)) as slide:
         assert (slide.format, slide.notes) == ("png", ())
     assert refusal(toy).cause == "one.toy is not a slide that OpenSlide or Pillow can read"
 
@@ -303,7 +306,7 @@ def test_what_is_no_reader_is_left_out_and_named(
     install: Install, code: str, target: str, reason: str, toy: Path, png: Path
 ) -> None:
     install(code, target)
-    with open_slide(png, mpp=0.5) as slide:
+    with as_pyramid(open_slide(png, mpp=0.5)) as slide:
         assert slide.format == "png"
     cause = refusal(toy).cause
     assert OWNER in cause

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from fractions import Fraction
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -10,6 +11,7 @@ import pytest
 
 from slideseek.errors import SlideError
 from slideseek.slides.reader import open_slide
+from slideseek_components.pixels.pyramid import as_pyramid
 
 
 class Case(NamedTuple):
@@ -23,14 +25,19 @@ class Case(NamedTuple):
     stated: float | None = None
 
 
+def per(unit: int, mpp: float) -> tuple[int, int]:
+    """Return pixels per unit of so many µm as the exact fraction that TIFF stores; tifffile may round a float."""
+    return (unit / Fraction(str(mpp))).as_integer_ratio()
+
+
 def cm(mpp_x: float, mpp_y: float | None = None) -> dict[str, Any]:
     """Return TIFF tags in pixels per centimetre."""
-    return {"resolution": (1e4 / mpp_x, 1e4 / (mpp_y or mpp_x)), "unit": "CENTIMETER"}
+    return {"resolution": (per(10_000, mpp_x), per(10_000, mpp_y or mpp_x)), "unit": "CENTIMETER"}
 
 
 def inch(mpp_x: float, mpp_y: float | None = None) -> dict[str, Any]:
     """Return TIFF tags in pixels per inch."""
-    return {"resolution": (25_400 / mpp_x, 25_400 / (mpp_y or mpp_x)), "unit": "INCH"}
+    return {"resolution": (per(25_400, mpp_x), per(25_400, mpp_y or mpp_x)), "unit": "INCH"}
 
 
 def dpi(value: float) -> dict[str, Any]:
@@ -132,7 +139,7 @@ def test_file(case: Case, write_tiff: Callable[..., Path]) -> None:
         for words in case.error:
             assert words in message
         return
-    with open_slide(path, mpp=case.stated) as slide:
+    with as_pyramid(open_slide(path, mpp=case.stated)) as slide:
         assert slide.format == ("aperio" if "aperio" in case.file else "generic-tiff")
         assert (slide.resolution.mpp_x, slide.resolution.mpp_y) == pytest.approx(case.mpp, rel=1e-6)
         assert slide.notes == slide.resolution.notes

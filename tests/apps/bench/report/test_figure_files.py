@@ -34,7 +34,8 @@ def grey(path: Path) -> np.ndarray:
         picture = opened.convert("L").resize((620, round(opened.height * 620 / opened.width)), Image.Resampling.BOX)
     pixels = np.asarray(picture, dtype=np.float64)
     rows, columns = (side // GRAIN * GRAIN for side in pixels.shape)
-    return pixels[:rows, :columns].reshape(rows // GRAIN, GRAIN, columns // GRAIN, GRAIN).mean(axis=(1, 3))
+    grains = pixels[:rows, :columns].reshape(rows // GRAIN, GRAIN, columns // GRAIN, GRAIN)
+    return np.asarray(grains.mean(axis=(1, 3)))
 
 
 def assert_alike(one: Path, other: Path) -> None:

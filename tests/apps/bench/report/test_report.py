@@ -337,8 +337,8 @@ def test_it_says_how_engines_were_trained(simulation):
     report = make_report("t", read_results(made.folder).cells, FAST)
     trained = {row.heads[0]: row.entries[:4] for row in table(report.parts[0], "training").rows}
     assert trained == {"deep": ("folds", "3", "7", "0"), "mean": ("nothing is learnt", "–", "–", "–")}
-    options = {row.heads[0]: row.entries for row in table(report.parts[0], "options").rows}
-    assert set(options["encoder.hidden"]) == {"8, 4", "–"} and "index.use" in options
+    shown = {row.heads[0]: row.entries for row in table(report.parts[0], "options").rows}
+    assert set(shown["encoder.hidden"]) == {"8, 4", "–"} and "index.use" in shown
     assert report.facts["command"] == "slideseek bench run table1 --data x"
 
 
@@ -484,7 +484,7 @@ def test_several_folders_make_one_report(simulation, tmp_path, slideseek):
 
 
 def test_what_is_being_done_is_reported(small_results):
-    steps = []
+    steps: list[str] = []
     make_report("", read_results(small_results).cells, FAST, on_step=steps.append)
     assert steps[:2] == ["simulated, vertical: reading 1 of 2", "simulated, vertical: reading 2 of 2"]
     assert "simulated, vertical: comparison 1 of 1" in steps

@@ -50,7 +50,7 @@ def test_a_submission_is_accepted_by_the_leaderboard(simulation, tmp_path, slide
     assert cards_of(tmp_path / "sent")["weak"].weights_sha256 == hashlib.sha256(b"weights").hexdigest()
     standings = make_standings([read_results(tmp_path / "sent")], FAST)
     overall = [s for s in standings if s.site == ALL_SITES]
-    assert [(s.engine, s.top, s.card.seen_this_cohort) for s in overall] == [
+    assert [(s.engine, s.top, s.card and s.card.seen_this_cohort) for s in overall] == [
         ("strong", True, "no"),
         ("weak", False, "no"),
     ]

@@ -1,6 +1,7 @@
 """Where networks run, and when half the precision is allowed."""
 
 import threading
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from slideseek_components.encoders.deep_bfv import DeepBinaryFisherVector
 from slideseek_components.encoders.deep_fv import DeepFisherVector
 from slideseek_components.encoders.deep_sfv import DeepSparseFisherVector
 
-SMALL = {"hidden": (6,), "latent": 3, "sites": 0, "labels": 0, "epochs": 1}
+SMALL: dict[str, Any] = {"hidden": (6,), "latent": 3, "sites": 0, "labels": 0, "epochs": 1}
 
 
 def have(monkeypatch, cuda, mps):
@@ -103,6 +104,7 @@ def test_an_autocast_block_of_the_caller_does_not_change_training():
     plain.fit(*training())
     with torch.autocast("cpu", dtype=torch.bfloat16):
         inside.fit(*training())
+    assert plain.model_ is not None and inside.model_ is not None
     for a, b in zip(plain.model_.network.parameters(), inside.model_.network.parameters()):
         assert torch.equal(a, b)
 
@@ -125,7 +127,8 @@ def test_denormal_numbers_count_whatever_the_caller_has_set():
 
 
 def test_python_threads_do_not_put_back_each_others_settings():
-    entered, leave, seen = threading.Event(), threading.Event(), []
+    entered, leave = threading.Event(), threading.Event()
+    seen: list[Any] = []
 
     def first():
         with reproducible(1):

@@ -28,7 +28,7 @@ def traced(network, x, site, wanted):
 
 def per_patch(network, x, site):
     """The mean over patches of Eq. 15's gradient, one autograd call per patch."""
-    total = 0
+    total = torch.zeros(()).to(x)
     for t in range(len(x)):
         out = network(x[t : t + 1], site[t : t + 1], None)
         gradients = torch.autograd.grad(

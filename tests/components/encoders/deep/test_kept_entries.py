@@ -65,4 +65,4 @@ def test_kept_entries_are_centred_and_scaled_by_training_slides(data):
     assert plain.chosen is None and plain.centre is None and plain.scale is None
     assert np.array_equal(plain.apply(values[0]), values[0])
     constant = keep_entries(spread([("a", np.ones(2)), ("a", np.ones(2))]), Settings(scale=True))
-    assert constant.scale.tolist() == [1, 1]
+    assert constant.scale is not None and constant.scale.tolist() == [1, 1]

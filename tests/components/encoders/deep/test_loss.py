@@ -19,8 +19,9 @@ def case():
     return network, x, site, label, noise
 
 
-def eq7(network, x, site, label, noise, l1, l2, l3):
+def eq7(case, l1, l2, l3):
     """Eq. 6 and 7 with loops over patches."""
+    network, x, site, label, noise = case
     out = network(x, site, noise)
     total = 0
     for t in range(len(x)):
@@ -44,9 +45,9 @@ def added(network, loss, l4, l5, signs=None):
 def test_terms_equal_eq_7(case):
     network = case[0]
     got = cvae_terms(*case).total(LossWeights(0.7, 0.2, 1.3, 0, 0))
-    assert got.item() == pytest.approx(eq7(*case, 0.7, 0.2, 1.3).item(), rel=1e-12)
+    assert got.item() == pytest.approx(eq7(case, 0.7, 0.2, 1.3).item(), rel=1e-12)
     half = cvae_terms(*case).total(LossWeights(0.7, 0.2, 1.3, 0, 0), kl_share=0.5)
-    assert half.item() == pytest.approx(eq7(*case, 0.7, 0.1, 1.3).item(), rel=1e-12)
+    assert half.item() == pytest.approx(eq7(case, 0.7, 0.1, 1.3).item(), rel=1e-12)
     assert network.shape.labels == 3
 
 
@@ -56,7 +57,7 @@ def test_gradients_and_sums_equal_the_transcription(case, name):
     parameters = list(network.parameters())
     loss = cvae_terms(*case).total(LossWeights(0.7, 0.2, 1.3, l4, l5))
     gradients, penalty = penalised_gradients(loss, parameters, LossWeights(0.7, 0.2, 1.3, l4, l5))
-    plain = eq7(*case, 0.7, 0.2, 1.3)
+    plain = eq7(case, 0.7, 0.2, 1.3)
     extra, l1, squares, _ = added(network, plain, l4, l5)
     wanted = torch.autograd.grad(plain + extra, parameters)
     assert penalty.l1 == pytest.approx(l1.item(), rel=1e-10)
@@ -71,14 +72,14 @@ def test_gradients_equal_finite_differences_with_the_signs_held_fixed(case, name
     weights = LossWeights(0.7, 0.2, 1.3, l4, l5)
     parameters = list(network.parameters())
     gradients, _ = penalised_gradients(cvae_terms(*case).total(weights), parameters, weights)
-    signs = added(network, eq7(*case, 0.7, 0.2, 1.3), l4, l5)[3]
+    signs = added(network, eq7(case, 0.7, 0.2, 1.3), l4, l5)[3]
     step = 1e-6
     for parameter, gradient in zip(parameters, gradients):
         flat, place = parameter.data.view(-1), parameter.numel() // 2
         values = []
         for direction in (1, -1):
             flat[place] += direction * step
-            plain = eq7(*case, 0.7, 0.2, 1.3)
+            plain = eq7(case, 0.7, 0.2, 1.3)
             values.append((plain + added(network, plain, l4, l5, signs)[0]).item())
             flat[place] -= direction * step
         slope = (values[0] - values[1]) / (2 * step)

@@ -4,6 +4,7 @@ import csv
 import math
 import subprocess
 import sys
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ from slideseek_components.encoders.deep_fv import DeepFisherVector
 from slideseek_components.encoders.deep_sbfv import DeepSparseBinaryFisherVector
 from slideseek_components.encoders.deep_sfv import DeepSparseFisherVector
 
-SMALL = {"hidden": (8, 6), "latent": 3, "sites": 0, "labels": 2, "batch_size": 16, "standardise": True}
+SMALL: dict[str, Any] = {"hidden": (8, 6), "latent": 3, "sites": 0, "labels": 2, "batch_size": 16, "standardise": True}
 
 
 def archive(count=8, width=5, seed=0):
@@ -66,7 +67,7 @@ class StopError(Exception):
 
 @pytest.mark.parametrize("stop_after", [1, 2, 3])
 def test_resumes_with_the_same_bits(tmp_path, stop_after):
-    options = {"schedule": "cosine", "validation": 0.3, "patience": 3, "kl_warmup": 2}
+    options: dict[str, Any] = {"schedule": "cosine", "validation": 0.3, "patience": 3, "kl_warmup": 2}
     wanted = trained(**options)
 
     def interrupt(row):
@@ -74,12 +75,14 @@ def test_resumes_with_the_same_bits(tmp_path, stop_after):
             raise StopError
 
     with pytest.raises(StopError):
-        DeepSparseBinaryFisherVector(**SMALL, epochs=4, bits=20, **options).fit_in(tmp_path, *archive(), interrupt)
-    encoder = trained(tmp_path, **options)
-    assert implements(encoder, Checkpointed)
-    assert weights(encoder) == weights(wanted)
-    assert encoder.log_ == wanted.log_
-    assert encoder.model_.kept[""].chosen.tolist() == wanted.model_.kept[""].chosen.tolist()
+        encoder = DeepSparseBinaryFisherVector(**SMALL, epochs=4, bits=20, **options)
+        bags, labels, groups = archive()
+        encoder.fit_in(tmp_path, bags, labels, groups, interrupt)
+    resumed = trained(tmp_path, **options)
+    assert weights(resumed) == weights(wanted)
+    assert resumed.log_ == wanted.log_
+    assert resumed.model_.kept[""].chosen.tolist() == wanted.model_.kept[""].chosen.tolist()
+    assert implements(resumed, Checkpointed)
 
 
 KILLER = """
@@ -168,7 +171,7 @@ def test_the_log_has_a_row_an_epoch_with_losses_and_gradient_norm(tmp_path):
 
 
 def test_stops_early_and_takes_the_best_weights(tmp_path):
-    options = {"validation": 0.3, "learning_rate": 0.05, "epochs": 200}
+    options: dict[str, Any] = {"validation": 0.3, "learning_rate": 0.05, "epochs": 200}
     stopped = trained(tmp_path, patience=3, **options)
     losses = [row["validation"] for row in stopped.log_]
     assert len(losses) < 200 and int(np.argmin(losses)) == len(losses) - 4
@@ -192,7 +195,7 @@ def test_divergence_is_named_and_leaves_no_model():
 
 
 def test_divergence_after_some_epochs_leaves_no_checkpoint_that_would_diverge_again(tmp_path, monkeypatch):
-    done = []
+    done: list[bool] = []
     rate = Trainer._rate
 
     def explode(self, step):
@@ -200,8 +203,10 @@ def test_divergence_after_some_epochs_leaves_no_checkpoint_that_would_diverge_ag
 
     monkeypatch.setattr(Trainer, "_rate", explode)
     encoder = DeepFisherVector(**SMALL, epochs=5)
+    bags, labels, groups = archive()
+    checkpoint = tmp_path / "checkpoint.safetensors"
     with pytest.raises(SlideseekError, match="diverged in epoch 2"):
-        encoder.fit_in(tmp_path, *archive(), lambda row: done.append((tmp_path / "checkpoint.safetensors").is_file()))
+        encoder.fit_in(tmp_path, bags, labels, groups, lambda row: done.append(checkpoint.is_file()))
     assert done == [True] and encoder.model_ is None and not list(tmp_path.iterdir())
 
 
@@ -235,7 +240,15 @@ def real(shared_data):
 @pytest.mark.shared
 def test_the_sparse_loss_lowers_the_gradient_and_empties_it_on_real_features(shared_data):
     bags, labels, groups = real(shared_data)
-    options = {"hidden": (32, 16), "latent": 8, "sites": 0, "labels": 2, "standardise": True, "clip": 5.0, "epochs": 30}
+    options: dict[str, Any] = {
+        "hidden": (32, 16),
+        "latent": 8,
+        "sites": 0,
+        "labels": 2,
+        "standardise": True,
+        "clip": 5.0,
+        "epochs": 30,
+    }
     plain = DeepFisherVector(**options)
     sparse = DeepSparseFisherVector(**options, lambda_sparse=1e-2)
     shares, norms = [], []

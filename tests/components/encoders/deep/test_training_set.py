@@ -1,5 +1,7 @@
 """The survey of the training slides."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -41,7 +43,7 @@ def test_names_are_sorted_and_numbered():
 def test_split_keeps_a_patient_on_one_side():
     groups = [f"p{i % 20}" for i in range(100)]
     out = split(groups, 0.25, 0)
-    sides = {}
+    sides: dict[str, Any] = {}
     for group, held in zip(groups, out):
         sides.setdefault(group, set()).add(bool(held))
     assert all(len(side) == 1 for side in sides.values())

@@ -69,4 +69,4 @@ class MedianSign(Trainable):
         if not np.isfinite(bag.features).all():
             raise SlideseekError(f"slide {bag.slide_id!r} has NaN or infinite features", "compute them again")
         # Sorted first: the last bit of a float sum depends on the order, and a sign near 0 on that bit.
-        return np.sort(bag.features.astype(np.float64), axis=0).mean(axis=0)
+        return np.asarray(np.sort(bag.features.astype(np.float64), axis=0).mean(axis=0))
