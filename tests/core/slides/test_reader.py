@@ -73,8 +73,9 @@ def png(tmp_path: Path) -> Path:
 
 
 def where_raised(slide: Path) -> str:
-    """The place of the reader's surprise, as messages name it; the reader is installed beside the slide."""
-    lines = (slide.parent / "site" / "slideseek_toy.py").read_text().splitlines()
+    """The place of the reader's surprise, as messages name it; the reader is installed below the slide's folder."""
+    (module,) = slide.parent.glob("*/slideseek_toy.py")
+    lines = module.read_text().splitlines()
     return f"slideseek_toy.py line {1 + next(number for number, line in enumerate(lines) if 'surprise' in line)}"
 
 
