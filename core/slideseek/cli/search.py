@@ -134,7 +134,7 @@ def command(
 
     if (not query) == (queries is None):
         cause = "QUERY and --queries cannot be used together" if query else "nothing to search for"
-        raise UsageError(cause, "give a slide id or a file, or pass --queries FILE")
+        raise UsageError(cause, "give a slide id, a file or, with --text, words, or pass --queries FILE")
     if queries is not None and (as_csv or top is not None or calibrate):
         raise UsageError("--queries prints one JSON object per line", "omit --csv, --evidence and --calibrate")
     if as_text and calibrate:

@@ -11,6 +11,7 @@ from slideseek.archive.archive import Archive
 from slideseek.archive.files import safe_name
 from slideseek.archive.manifest import Problem
 from slideseek.archive.records import Payload
+from slideseek.archive.slide_table import SlideRow
 from slideseek.digests import sha256_file
 from slideseek.engine import Engine
 from slideseek.errors import DamagedError, SlideseekError
@@ -30,6 +31,7 @@ def export_features(archive: Archive, engine: Engine, choice: SlideChoice, desti
     choice.leave_out(missing, f"features of engine {engine.name!r}", "run 'slideseek build'", summary)
     names = [destination.sharing.slide(row.id) for row in ready]
     paths = destination.claim([f"{safe_name(name)}.h5" for name in names])
+    vectors = all(_is_vector(archive, stages, engine, row) for row in ready)
     for row, name, path in zip(ready, names, paths):
         payload = archive.catalog.payload(stages.key(engine, "featurize", row))
         try:
@@ -38,7 +40,7 @@ def export_features(archive: Archive, engine: Engine, choice: SlideChoice, desti
                 summary.notes.append(f"{row.id} has patches at several resolutions; the attributes state the first one")
             placed = archive.catalog.has_payload(stages.key(engine, "select", row))
             with destination.writing(path) as temporary:
-                write_trident(temporary, name, file, engine.config.featurizer.use, placed)
+                write_trident(temporary, name, file, engine.config.featurizer.use, placed, vectors)
         except SlideseekError as error:
             summary.problems.append(Problem(row.id, error.cause, error.fix))
         else:
@@ -46,14 +48,17 @@ def export_features(archive: Archive, engine: Engine, choice: SlideChoice, desti
     return summary
 
 
-def write_trident(path: Path, slide_id: str, file: FeatureFile, encoder: str, placed: bool = True) -> None:
+def write_trident(
+    path: Path, slide_id: str, file: FeatureFile, encoder: str, placed: bool = True, vector: bool = False
+) -> None:
     """Write one file: `features` (n, width), `coords` (n, 2) and the attributes TRIDENT's loaders need.
 
     A magnification is 10 divided by the µm per pixel, so the two in a file have the exact ratio of the resolutions.
     The dataset `mpp` (per patch) is our own; other tools ignore it. Without real positions no `coords` are written.
+    vector: the one row describes the whole slide, and `features` is (width,), as TRIDENT writes such vectors.
     """
     with h5py.File(path, "w") as out:
-        features = out.create_dataset("features", data=file.features)
+        features = out.create_dataset("features", data=file.features[0] if vector else file.features)
         features.attrs["name"] = slide_id
         features.attrs["encoder"] = encoder
         if not placed or file.xy is None or file.mpp is None:
@@ -66,6 +71,13 @@ def write_trident(path: Path, slide_id: str, file: FeatureFile, encoder: str, pl
         coords.attrs["target_magnification"] = _magnification(float(file.mpp[0]))
         coords.attrs["level0_mpp"] = file.slide_mpp
         out.create_dataset("mpp", data=file.mpp)
+
+
+def _is_vector(archive: Archive, stages: StageCache, engine: Engine, row: SlideRow) -> bool:
+    """Return whether a slide has one row of features without a position, as imported vectors of whole slides have."""
+    record = stages.record(engine, "featurize", row)
+    placed = archive.catalog.has_payload(stages.key(engine, "select", row))
+    return record is not None and record.items == 1 and not placed
 
 
 def _stored(root: Path, payload: Payload | None) -> FeatureFile:

@@ -97,6 +97,11 @@ def _sets_of(top: Path) -> list[_Found]:
     """Return every set at or below a folder, or in one file or store."""
     if is_store(top) or (top.is_file() and is_feature_file(top)):
         return _sets_in(top.parent, (top,))
+    if top.is_file():
+        raise UsageError(
+            f"{top} is not a file of features",
+            f"name a folder or a file of features ({', '.join([*READERS, SUFFIX])}); of exported codes, codes.npz",
+        )
     if not top.is_dir():
         raise UsageError(f"{top} is not a folder", "name the folder that holds the feature files")
     found = [one for place in _places(top) for one in _sets_in(place, None)]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from slideseek.digests import sha256_file
 from slideseek.errors import UsageError
@@ -27,8 +27,9 @@ from slideseek_components.featurizers.run_options import (
     check_run_options,
     choose_backend,
 )
-from slideseek_components.featurizers.timm_network import Loaded, Recipe, load_network
-from slideseek_components.featurizers.torch_batches import choose_device, run
+
+if TYPE_CHECKING:
+    from slideseek_components.featurizers.timm_network import Loaded, Recipe
 
 REVISION = 1
 """Revision of the preprocessing and the pooling: increase it when the features of the same weights change."""
@@ -135,6 +136,8 @@ class TimmModel(Described, Fingerprinted):
                 )  # float16 runs with torch only
                 self.exported_ = open_exported(self._source(loaded), runtime, short)
             return run_each(self.exported_, images, loaded.prepare, loaded.width)
+        from slideseek_components.featurizers.torch_batches import choose_device, run
+
         return run(loaded.network, images, loaded.prepare, loaded.width, choose_device(self.device), self.batch)
 
     def fingerprint(self) -> str:
@@ -229,6 +232,8 @@ class TimmModel(Described, Fingerprinted):
         return path, None
 
     def _recipe(self) -> Recipe:
+        from slideseek_components.featurizers.timm_network import Recipe
+
         facts = PRESETS[self.preset] if self.preset else None
         pool = facts.pool if facts is not None and self.pool == "model" else self.pool
         layers = facts.layers if facts is not None and self.layers is None else self.layers or {}
@@ -243,5 +248,9 @@ class TimmModel(Described, Fingerprinted):
 
     def _load(self) -> Loaded:
         if self.loaded_ is None:
-            self.loaded_ = load_network(self.model, *self._files(), choose_device(self.device), self._recipe())
+            files = self._files()  # before torch is imported: what is missing is reported at once
+            from slideseek_components.featurizers.timm_network import load_network
+            from slideseek_components.featurizers.torch_batches import choose_device
+
+            self.loaded_ = load_network(self.model, *files, choose_device(self.device), self._recipe())
         return self.loaded_

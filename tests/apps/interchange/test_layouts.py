@@ -198,6 +198,28 @@ def test_exported_codes_come_back_exactly(tmp_path, slideseek, bags, listed, cod
     assert before.keys() == after.keys() and all(np.array_equal(before[name], after[name]) for name in before)
 
 
+def test_exported_vectors_come_back_as_vectors(tmp_path, slideseek, bags, listed, codes_of):
+    archive, _ = imported(slideseek, tmp_path, foreign.trident_vectors(tmp_path / "job", bags), listed)
+    assert slideseek("export", "features", "--identified", "-a", archive, "-o", tmp_path / "out").code == 0
+    with h5py.File(tmp_path / "out" / "a.h5") as file:
+        assert np.array_equal(file["features"][()], bags["a"][0].mean(axis=0)), "(width,), as TRIDENT writes it"
+    again = slideseek("import", tmp_path / "out", "-a", archive, "--set", "again", "--json")
+    assert again.code == 0 and again.json["whole"], again.err
+    with (archive / "slideseek.toml").open("a") as config:
+        config.write("\n" + again.json["engine"])
+    assert slideseek("build", "-a", archive).code == 0
+    before, after = codes_of(archive, "titan"), codes_of(archive, "again")
+    assert before.keys() == after.keys() and all(np.array_equal(before[name], after[name]) for name in before)
+
+
+@pytest.mark.parametrize("name", ["slides.h5ad", "codes.parquet", "hits.csv"])
+def test_a_file_without_features_says_what_comes_back(tmp_path, name):
+    (tmp_path / name).touch()
+    with pytest.raises(UsageError, match="is not a file of features") as caught:
+        find_feature_set(tmp_path / name)
+    assert "codes.npz" in caught.value.fix
+
+
 def test_several_encoders_in_one_folder(tmp_path, bags):
     folder = foreign.atlaspatch(tmp_path / "job", bags)
     found = find_feature_set(folder)
@@ -271,6 +293,12 @@ def test_wrong_hdf5(tmp_path, write, cause):
 def test_wrong_slide2vec(tmp_path, bags):
     job = foreign.slide2vec(tmp_path, {"a": bags["a"]})
     where = job / "tiles" / "a.coordinates.npz"
+    described = where.with_name("a.coordinates.meta.json")
+    text = json.loads(described.read_text())
+    described.write_text(json.dumps(text | {"artifact": {"coordinate_space": "um"}}))
+    with pytest.raises(SlideError, match=r"positions in a\.coordinates\.npz are in 'um', not 'level0_px'"):
+        read_feature_file(job / "tile_embeddings" / "a.npz")
+    described.write_text(json.dumps(text))
     np.savez(job / "tile_embeddings" / "a.npz", features=bags["a"][0], tile_index=np.arange(12) + 5)
     with pytest.raises(SlideError, match="'tile_index' does not number the tiles"):
         read_feature_file(job / "tile_embeddings" / "a.npz")

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import importlib.util
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -377,6 +380,24 @@ def test_without_a_connection_one_line_says_what_to_put_where(
     assert "\n" not in str(caught.value)
     assert "config.json" not in caught.value.fix, "a preset needs none"
     assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("given", ["", "weights=Path('nowhere')", f"revision='{COMMIT}'"])
+def test_what_is_missing_is_found_before_torch_is_imported(given: str, tmp_path: Path) -> None:
+    code = f"""
+import sys
+from pathlib import Path
+from slideseek.errors import SlideseekError
+from slideseek_components.featurizers.timm_model import TimmModel
+try:
+    TimmModel(preset="uni2-h", {given}).width
+except SlideseekError as error:
+    print(error.fix, {{"torch", "timm"}} & set(sys.modules))
+"""
+    alone = {**os.environ, "HF_HUB_OFFLINE": "1", "HF_HUB_CACHE": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=alone, check=True)
+    assert "model.safetensors" in done.stdout and done.stdout.endswith("set()\n")
+    assert done.stderr == ""
 
 
 @pytest.mark.parametrize("name", [name for name, preset in PRESETS.items() if preset.remote])

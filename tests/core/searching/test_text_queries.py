@@ -178,6 +178,10 @@ class TestRefused:
         done = slideseek("search", "--text", "fat", "-a", tiny_archive)
         assert done.code == 2 and "cannot be queried with text" in done.err
 
+    def test_without_words(self, tiny_archive, slideseek):
+        done = slideseek("search", "--text", "-a", tiny_archive)
+        assert done.code == 2 and "with --text, words" in done.err
+
     @pytest.mark.parametrize("options", [["--patch"], ["--case"], ["--region", "0,0,9,9"]])
     def test_with_another_kind(self, tiny_archive, slideseek, options):
         done = slideseek("search", "--text", "fat", "-a", tiny_archive, *options)

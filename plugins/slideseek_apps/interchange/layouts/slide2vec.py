@@ -18,6 +18,7 @@ from slideseek_apps.interchange.layouts.numpy_file import array_names, read_arra
 from slideseek_apps.interchange.layouts.torch_file import read_pt
 
 TILES, SLIDES, COORDINATES = "tile_embeddings", "slide_embeddings", "tiles"
+LEVEL_0 = "level0_px"
 MAX_JSON_BYTES = 1 << 20
 
 
@@ -52,7 +53,10 @@ def read(path: Path) -> FeatureFile:
         raise ValueError(f"{where.name}: x and y have shapes {x.shape} and {y.shape}")
     beside = where.with_name(f"{where.name.removesuffix('.npz')}.meta.json")
     meta = _json(beside) if beside.is_file() else {}
-    tiling, slide = (_table(meta, name) for name in ("tiling", "slide"))
+    tiling, slide, artifact = (_table(meta, name) for name in ("tiling", "slide", "artifact"))
+    space = artifact.get("coordinate_space", LEVEL_0)
+    if space != LEVEL_0:
+        raise ValueError(f"the positions in {where.name} are in {space!r}, not {LEVEL_0!r}")
     return FeatureFile(
         plain.features,
         to_xy(np.stack([x[order], y[order]], axis=1), rows),
