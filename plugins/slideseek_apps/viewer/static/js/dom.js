@@ -79,7 +79,11 @@ export function toast(text) {
   hiding = setTimeout(() => { box.hidden = true; }, 4000);
 }
 
-export const fieldName = (name) => ({ label: "Diagnosis", center: "Centre", site: "Site", patient: "Patient", id: "Id" }[name] || name.replaceAll("_", " "));
+/** Returns the name of a field as people read it: `blur_um` is "Blur (µm)". */
+export function fieldName(name) {
+  const words = { label: "diagnosis", center: "centre" }[name] || name.replace(/_um$/, " (µm)").replaceAll("_", " ");
+  return words.charAt(0).toUpperCase() + words.slice(1);
+}
 
 export function round(number, unit = "") {
   const text = Number.isInteger(number) ? String(number) : Math.abs(number) >= 100 ? number.toFixed(1) : number.toPrecision(3);
