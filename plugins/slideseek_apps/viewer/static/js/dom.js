@@ -54,10 +54,12 @@ export function download(blob, name) {
 export function dialog(name) {
   const made = el("dialog", { "aria-label": name });
   document.body.append(made);
-  const close = () => el("form", { method: "dialog" }, el("button", { class: "button primary" }, "Close"));
-  return { element: made, show: (...children) => { 
+  // Where something else is the thing to do, as in a form, closing stands back.
+  const close = (plain) => el("form", { method: "dialog" }, el("button", { class: plain ? "button" : "button primary" }, "Close"));
+  return { element: made, show: (...children) => {
     const again = made.open;
-    made.replaceChildren(el("h2", {}, name), ...children, close());
+    made.replaceChildren(el("h2", {}, name), ...children);
+    made.append(close(made.querySelector(".primary") !== null));
     if (!again) made.showModal();
     else if (!made.contains(document.activeElement)) made.querySelector("input, button").focus();
   } };
