@@ -62,7 +62,7 @@ def test_a_changed_object_is_noticed(
     states = {slide["id"]: slide["file"] for slide in slideseek("status", "-a", archive, "--json").json["slides"]}
     assert states.pop("s0") == "changed" and set(states.values()) == {"same"}
     found = slideseek("search", "s0", "-a", archive, "--json").json
-    assert any("s0 has another size or date" in note for note in found["notes"])
+    assert any("'s0' has another size or date" in note for note in found["notes"])
     before = codes(archive)
     built = slideseek("build", "-a", archive)
     assert built.code == 0 and "slide 's0' has been replaced" in built.err + built.out

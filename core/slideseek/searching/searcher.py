@@ -10,6 +10,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from slideseek.archive.archive import Archive
+from slideseek.archive.file_changes import named
 from slideseek.archive.slide_table import SlideRow, file_states
 from slideseek.boundary import CheckedIndex
 from slideseek.engine import Engine
@@ -323,17 +324,16 @@ class Searcher:
 
     def _file_notes(self, query: Query, hits: Sequence[tuple[Hit, SlideRow]]) -> list[str]:
         """Return notes on slides whose file is no longer what was searched, and on hits that may be the query."""
-        notes, root = [], self.archive.root
+        notes, root, mine = [], self.archive.root, {query.record.patient, ""}
         rows = {row.id: row for row in (*self._same_content(query), *(row for _, row in hits))}
         states = file_states(root, (row.file_facts for row in rows.values() if row.record.path))
         if away := [slide_id for slide_id, state in states.items() if state == "unreachable"]:
-            notes.append(f"{', '.join(away)} could not be looked up: the slide may have changed since it was added")
+            notes.append(f"{named(away)} could not be looked up: what was added may have changed since")
         if changed := [slide_id for slide_id, state in states.items() if state == "changed"]:
             notes.append(
-                f"the file of {', '.join(changed)} has another size or date than when it was added, so this answer may"
+                f"the file of {named(changed)} has another size or date than when it was added, so this answer may"
                 " be about another picture: run 'slideseek build'"
             )
-        mine = {query.record.patient, ""}
         same = [row.id for hit, row in hits if hit.distance == 0 and row.record.patient not in mine]
         if same and query.record.patient and query.source is not None:
             notes.append(

@@ -180,8 +180,8 @@ def test_the_table_is_sorted_and_ranges_narrow_it(page, client):
     assert page.evaluate(ids) == rising[::-1] and page.evaluate("document.activeElement.tagName") == "BUTTON"
     ranges = {one["name"]: one for one in client.get("/api/facets").json() if one["low"] is not None}
     middle = (ranges["blur_um"]["low"] + ranges["blur_um"]["high"]) / 2
-    page.get_by_label("blur um, at least").fill(str(middle))
-    page.get_by_label("blur um, at least").blur()
+    page.get_by_label("Blur (µm), at least").fill(str(middle))
+    page.get_by_label("Blur (µm), at least").blur()
     until(page, "location.search.includes('range=blur_um') && document.querySelectorAll('.card-row').length < 8")
     kept = page.locator(".card-row").count()
     assert 0 < kept < 8
@@ -274,3 +274,44 @@ def test_three_engines_are_compared_side_by_side(page):
     assert "parts:" in page.locator(".hit .elsewhere").first.inner_text()
     page.reload()
     until(page, "document.querySelectorAll('.list').length === 3")
+
+
+COVERED = """() => [...document.querySelectorAll('.hit')].flatMap((hit) => {
+    const marks = hit.querySelector('.judges').getBoundingClientRect();
+    return [...hit.querySelectorAll('.words > *')].filter((line) => {
+        const range = document.createRange(); range.selectNodeContents(line);
+        const text = range.getBoundingClientRect(), box = line.getBoundingClientRect();
+        const right = Math.min(text.right, box.right);
+        return marks.left < right && marks.right > text.left && marks.top < text.bottom && marks.bottom > text.top;
+    }).map((line) => line.textContent); })"""
+
+
+@pytest.mark.parametrize("page", [(1440, 900), (1280, 800), (390, 844)], indirect=True)
+def test_marks_cover_no_words_of_a_hit(page):
+    open_query(page, "colon-ade-02")
+    covered = {"search": page.evaluate(COVERED)}
+    page.locator(".hit .open").first.click()
+    page.wait_for_selector("#sum strong")
+    covered["hit"] = page.evaluate(COVERED)
+    page.locator("#versus summary").click()
+    page.get_by_role("checkbox", name="parts").check()
+    until(page, "document.querySelectorAll('.list').length === 2 && !!document.querySelector('#common')")
+    until(page, SETTLED)
+    covered["engines"] = page.evaluate(COVERED)
+    page.keyboard.press("Escape")
+    page.locator(".hit .open").first.click()
+    page.wait_for_selector("#sum strong")
+    covered["engines and a hit"] = page.evaluate(COVERED)
+    assert {view: lines for view, lines in covered.items() if lines} == {}
+
+
+def test_a_chip_of_a_slide_is_shown_as_a_whole_or_not(page):
+    open_query(page, "colon-ade-02")
+    cut = """() => { const all = document.querySelector('section[aria-label=Query] .chips');
+        const box = all.getBoundingClientRect();
+        const shown = [...all.children].map((one) => one.getBoundingClientRect()).filter((one) => one.top < box.bottom);
+        return shown.filter((one) => one.right > box.right + 0.5 || one.bottom > box.bottom + 0.5).length; }"""
+    assert page.evaluate(cut) == 0
+    page.locator(".hit .open").first.click()
+    page.wait_for_selector("#sum strong")
+    assert page.evaluate(cut) == 0

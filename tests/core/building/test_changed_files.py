@@ -42,7 +42,7 @@ def test_another_picture_is_noticed_by_search_status_and_explain(tiny_archive, s
     change(slides, paint_tiny)
     for query in ("s3", "s1"):  # as a hit, and as the query
         (note,) = notes_of(tiny_archive, slideseek, query)
-        assert note.startswith("the file of s1 has another size or date") and "slideseek build" in note
+        assert note.startswith("the file of slide 's1' has another size or date") and "slideseek build" in note
     assert [name for name, state in file_states(tiny_archive, slideseek).items() if state != "same"] == ["s1"]
     assert "changed slide 's1'" in slideseek("status", "-a", tiny_archive).out
     told = slideseek("explain", "s3", "s1", "-a", tiny_archive)

@@ -54,10 +54,12 @@ export function download(blob, name) {
 export function dialog(name) {
   const made = el("dialog", { "aria-label": name });
   document.body.append(made);
-  const close = () => el("form", { method: "dialog" }, el("button", { class: "button primary" }, "Close"));
-  return { element: made, show: (...children) => { 
+  // Where something else is the thing to do, as in a form, closing stands back.
+  const close = (plain) => el("form", { method: "dialog" }, el("button", { class: plain ? "button" : "button primary" }, "Close"));
+  return { element: made, show: (...children) => {
     const again = made.open;
-    made.replaceChildren(el("h2", {}, name), ...children, close());
+    made.replaceChildren(el("h2", {}, name), ...children);
+    made.append(close(made.querySelector(".primary") !== null));
     if (!again) made.showModal();
     else if (!made.contains(document.activeElement)) made.querySelector("input, button").focus();
   } };
@@ -79,7 +81,11 @@ export function toast(text) {
   hiding = setTimeout(() => { box.hidden = true; }, 4000);
 }
 
-export const fieldName = (name) => ({ label: "Diagnosis", center: "Centre", site: "Site", patient: "Patient", id: "Id" }[name] || name.replaceAll("_", " "));
+/** Returns the name of a field as people read it: `blur_um` is "Blur (µm)". */
+export function fieldName(name) {
+  const words = { label: "diagnosis", center: "centre" }[name] || name.replace(/_um$/, " (µm)").replaceAll("_", " ");
+  return words.charAt(0).toUpperCase() + words.slice(1);
+}
 
 export function round(number, unit = "") {
   const text = Number.isInteger(number) ? String(number) : Math.abs(number) >= 100 ? number.toFixed(1) : number.toPrecision(3);

@@ -230,7 +230,7 @@ export class Work {
     const action = (id, text, changes) => el("button", { class: "button", type: "button", id, onclick: () => go({ ...changes, ...noMarks, ...noHit }) }, text);
     redraw(this.query.head, role, ...(slide ? words(slide) : [el("span", { class: "title" }, patch ? "uploaded image" : ""), el("span", { class: "chips" })]),
       this.query.annotations.list,
-      region || whole ? action("whole", "Search with the whole slide", { region: "", case: false }) : null,
+      region || whole ? action("whole", "Use the whole slide", { region: "", case: false }) : null,
       slide?.patient && !whole && !region ? action("case", "Search with the case", { case: true }) : null,
       this.collections.button(slide));
   }
