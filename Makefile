@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 # Where images forbid writing bytecode, every command that a test starts would compile torch and scikit-learn again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test quick lint lint-js types docs packages weights lowest reliability check clean
+.PHONY: demo test quick lint lint-js types docs packages weights lowest coverage reliability check clean
 
 demo: $(VENV)/.installed
 	$(BIN)/slideseek demo --dir demo
@@ -52,6 +52,14 @@ lowest: pyproject.toml constraints.txt
 		--resolution lowest-direct --constraint constraints.txt --editable '.[all,annoy]' --group dev
 	.venv-lowest/bin/pytest -n 2 --dist worksteal
 
+# How much of the sources the tests that are not slow run, with the commands they start, and that it is not below the floor
+# of pyproject.toml. Tracing makes the suite about a third slower, so `make test` does without.
+coverage: $(VENV)/.installed
+	rm -rf .coverage && mkdir .coverage
+	$(BIN)/coverage run -m pytest -q -n 2 --dist worksteal -m "not slow"
+	$(BIN)/coverage combine --quiet
+	$(BIN)/coverage report
+
 check: lint types docs test
 
 # Kills, flipped bits, full disks, hostile files: about an hour on two cores; one row: python -m reliability ROW
@@ -73,4 +81,4 @@ weights: $(VENV)/.installed
 	$(BIN)/python -m build --wheel --no-isolation --outdir dist packages/slideseek-weights
 
 clean:
-	rm -rf $(VENV) .venv-lowest demo dist build site
+	rm -rf $(VENV) .venv-lowest .coverage demo dist build site
