@@ -292,3 +292,23 @@ def write_tiff(tmp_path: Path) -> Callable[..., Path]:
         return path
 
     return write
+
+
+# No sandbox: tests may run as root. No background networking: nothing but this machine may be asked.
+BROWSER_FLAGS = [
+    *("--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-quic"),
+    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
+]
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Any]:
+    """A browser without a window; the test is skipped where there is none."""
+    program = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
+    if program is None:
+        pytest.skip("there is no chromium on this machine")
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    with playwright.sync_playwright() as started:
+        browser = started.chromium.launch(executable_path=program, args=BROWSER_FLAGS)
+        yield browser
+        browser.close()

@@ -169,7 +169,9 @@ def main() -> None:
             take(browser, server.url, (1440, 900), False, hit, target / "hit.jpg")
             take(browser, server.url, (1280, 800), True, marked, target / "marks.jpg")
             take(browser, server.url, (1280, 800), False, region, target / "region.jpg")
-            take(browser, server.url, (390, 844), False, lambda page: open_hit(page, ".card"), target / "narrow.jpg")
+            take(browser, server.url, (1440, 900), True, hit, target / "hit-dark.jpg")
+            for dark, name in ((False, "narrow.jpg"), (True, "narrow-dark.jpg")):
+                take(browser, server.url, (390, 844), dark, lambda page: open_hit(page, ".card"), target / name)
         with serving(imported(Path(made))) as server:
             take(browser, server.url, (1280, 800), False, table, target / "features.jpg")
         browser.close()

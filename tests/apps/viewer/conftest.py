@@ -1,7 +1,5 @@
 """A small archive of painted slides, served by a real server on this machine."""
 
-import os
-import shutil
 import subprocess
 
 import h5py
@@ -162,24 +160,7 @@ def slides(client):
     return {slide["id"]: slide for slide in client.get("/api/slides").json()["slides"]}
 
 
-# No sandbox: tests may run as root. No background networking: nothing but this machine may be asked.
-FLAGS = [
-    *("--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-quic"),
-    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
-]
 WAIT = 30_000
-
-
-@pytest.fixture(scope="module")
-def chromium():
-    program = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
-    if program is None:
-        pytest.skip("there is no chromium on this machine")
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    with playwright.sync_playwright() as started:
-        browser = started.chromium.launch(executable_path=program, args=FLAGS)
-        yield browser
-        browser.close()
 
 
 @pytest.fixture

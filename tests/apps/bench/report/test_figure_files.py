@@ -1,6 +1,5 @@
 """A figure is the same picture in every program that reads SVG: CairoSVG, librsvg and Chromium."""
 
-import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -57,20 +56,13 @@ def test_librsvg_draws_what_cairosvg_draws(figures, tmp_path):
 
 
 @pytest.mark.slow
-def test_chromium_draws_what_cairosvg_draws(figures, tmp_path):
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    program = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
-    if program is None:
-        pytest.skip("there is no chromium on this machine")
-    with playwright.sync_playwright() as started:
-        browser = started.chromium.launch(executable_path=program, args=["--no-sandbox", "--disable-gpu"])
-        page = browser.new_page(device_scale_factor=2)
-        for svg in figures:
-            page.goto(svg.as_uri())
-            other = tmp_path / f"{svg.stem}.png"
-            page.locator("svg").screenshot(path=other)
-            assert_alike(svg.with_suffix(".png"), other)
-        browser.close()
+def test_chromium_draws_what_cairosvg_draws(figures, tmp_path, chromium):
+    page = chromium.new_page(device_scale_factor=2)
+    for svg in figures:
+        page.goto(svg.as_uri())
+        other = tmp_path / f"{svg.stem}.png"
+        page.locator("svg").screenshot(path=other)
+        assert_alike(svg.with_suffix(".png"), other)
 
 
 def test_a_moved_mark_is_noticed(figures, tmp_path):
